@@ -1,0 +1,25 @@
+# lockstep_add_example(autograd [RANKS n] [TIMEOUT seconds] [LIBRARIES target...] [ARGS flag...] [NO_TEST])
+# Builds examples/<name>.cpp, and examples/<name>/*.cpp where there is such a folder; runs it as the test examples.<name>.
+
+function(lockstep_add_example name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_TEST" "RANKS;TIMEOUT" "LIBRARIES;ARGS")
+    file(GLOB parts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/${name}/*.cpp)
+    add_executable(${name} ${PROJECT_SOURCE_DIR}/examples/${name}.cpp ${parts})
+    target_link_libraries(${name} PRIVATE lockstep_own ${arg_LIBRARIES})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+    if(arg_NO_TEST OR NOT LOCKSTEP_BUILD_TESTS)
+        return()
+    endif()
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 180)
+    endif()
+    if(arg_RANKS)
+        add_test(NAME examples.${name}
+            COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} $<TARGET_FILE:${name}> ${arg_ARGS})
+        set_tests_properties(examples.${name} PROPERTIES PROCESSORS ${arg_RANKS})
+    else()
+        add_test(NAME examples.${name} COMMAND ${name} ${arg_ARGS})
+    endif()
+    set_tests_properties(examples.${name} PROPERTIES
+        TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${lockstep_mpi_test_environment}")
+endfunction()
