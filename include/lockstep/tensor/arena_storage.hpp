@@ -1,0 +1,71 @@
+#pragma once
+// Storage in arenas on huge pages: once a step has run, the next ones allocate nothing.
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "lockstep/tensor/booked_memory.hpp"
+#include "lockstep/tensor/storage.hpp"
+
+namespace lockstep::tensor {
+
+struct ArenaStorage {
+    template <class T>
+    class Buffer {
+    public:
+        Buffer() = default;
+        Buffer(std::size_t count, observe::Category category) : block_(count * sizeof(T), category) {}
+        std::span<T> span() const noexcept { return {reinterpret_cast<T*>(block_.data()), block_.size() / sizeof(T)}; }
+
+    private:
+        BookedBlock block_;
+    };
+
+    /// Tensors lie one after another in a few large blocks. Blocks are never given back, so growth ends with the largest step.
+    class Workspace {
+    public:
+        struct Mark {
+            std::size_t block = 0;
+            std::size_t used  = 0;
+        };
+
+        template <class T, std::size_t Rank>
+        View<T, Rank> take(std::array<std::size_t, Rank> extents) {
+            std::size_t bytes = sizeof(T);
+            for (std::size_t extent : extents) bytes *= extent;
+            return {reinterpret_cast<T*>(take_bytes(bytes)), extents};
+        }
+
+        Mark mark() const noexcept { return top_; }
+        void rewind(Mark mark) noexcept { top_ = mark; }
+
+        template <class T, std::size_t Rank>
+        View<T, Rank> keep(Mark mark, View<T, Rank> view) {
+            rewind(mark);
+            auto kept = take<T, Rank>(view.extents());
+            std::memmove(kept.data(), view.data(), view.size() * sizeof(T));
+            return kept;
+        }
+
+    private:
+        std::byte* take_bytes(std::size_t bytes) {
+            bytes = (bytes + alignment - 1) / alignment * alignment;
+            while (top_.block < blocks_.size() && top_.used + bytes > blocks_[top_.block].size()) top_ = {top_.block + 1, 0};
+            if (top_.block == blocks_.size()) {
+                std::size_t const held = blocks_.empty() ? huge_page : blocks_.back().size() * 2;  // doubling keeps blocks few
+                blocks_.emplace_back(std::max((bytes + huge_page - 1) / huge_page * huge_page, std::min(held, 32 * huge_page)),
+                                     observe::Category::activations);
+            }
+            std::byte* const data = blocks_[top_.block].data() + top_.used;
+            top_.used += bytes;
+            return data;
+        }
+
+        std::vector<BookedBlock> blocks_;
+        Mark                     top_;
+    };
+};
+static_assert(storage<ArenaStorage>);
+
+}  // namespace lockstep::tensor

@@ -1,0 +1,82 @@
+#pragma once
+// Raw memory that books itself in the ledger: aligned, on huge pages where it is large.
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/observe/ledger.hpp"
+
+namespace lockstep::tensor {
+
+/// From here on memory comes in pages of its own, and asks for huge ones.
+inline constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+/// Aligned to a cache line, uninitialised.
+inline std::byte* allocate_booked(std::size_t bytes, observe::Category category) {
+    auto* const data = static_cast<std::byte*>(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
+    if (data == nullptr) throw std::bad_alloc();
+    observe::ledger().add(category, bytes);
+    return data;
+}
+
+inline void free_booked(std::byte* data, std::size_t bytes, observe::Category category) noexcept {
+    std::free(data);
+    observe::ledger().remove(category, bytes);
+}
+
+/// A zero-filled block of its own; large ones are mapped and advised to use huge pages.
+class BookedBlock {
+public:
+    BookedBlock() = default;
+    BookedBlock(std::size_t bytes, observe::Category category) : size_(bytes), category_(category) {
+        if (bytes == 0) return;
+        if (mapped()) {
+            void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (data == MAP_FAILED) throw std::bad_alloc();
+            data_ = static_cast<std::byte*>(data);
+            ::madvise(data_, size_, MADV_HUGEPAGE);  // advice: where it is refused, small pages do
+            observe::ledger().add(category_, size_);
+        } else {
+            data_ = allocate_booked(size_, category_);
+            std::memset(data_, 0, size_);
+        }
+    }
+    BookedBlock(BookedBlock&& other) noexcept { swap(other); }
+    BookedBlock& operator=(BookedBlock&& other) noexcept {
+        BookedBlock moved(std::move(other));
+        swap(moved);
+        return *this;
+    }
+    ~BookedBlock() {
+        if (data_ == nullptr) return;
+        if (mapped()) {
+            ::munmap(data_, size_);
+            observe::ledger().remove(category_, size_);
+        } else {
+            free_booked(data_, size_, category_);
+        }
+    }
+
+    std::byte*  data() const noexcept { return data_; }
+    std::size_t size() const noexcept { return size_; }
+
+private:
+    bool mapped() const noexcept { return size_ >= huge_page; }
+    void swap(BookedBlock& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(category_, other.category_);
+    }
+
+    std::byte*        data_     = nullptr;
+    std::size_t       size_     = 0;
+    observe::Category category_ = observe::Category::scratch;
+};
+
+}  // namespace lockstep::tensor

@@ -1,0 +1,31 @@
+#pragma once
+// The door to xtensor, whose headers moved into folders with 0.26.
+
+#if __has_include(<xtensor/containers/xtensor.hpp>)
+#include <xtensor/containers/xadapt.hpp>
+#include <xtensor/containers/xtensor.hpp>
+#else
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xtensor.hpp>
+#endif
+
+#include <array>
+#include <vector>
+
+#include "lockstep/tensor/view.hpp"
+
+namespace lockstep::tensor {
+
+/// A view as an xtensor expression over the same memory: shape and strides of the view, nothing copied.
+template <class T, std::size_t Rank>
+auto as_xtensor(View<T, Rank> view) {
+    std::size_t reach = view.size() == 0 ? 0 : 1;
+    if (reach != 0)
+        for (std::size_t d = 0; d < Rank; ++d) reach += (view.extent(d) - 1) * view.stride(d);
+    std::array<std::size_t, Rank>    shape = view.extents();
+    std::array<std::ptrdiff_t, Rank> strides{};
+    for (std::size_t d = 0; d < Rank; ++d) strides[d] = static_cast<std::ptrdiff_t>(view.stride(d));
+    return xt::adapt(view.data(), reach, xt::no_ownership(), shape, strides);
+}
+
+}  // namespace lockstep::tensor

@@ -1,0 +1,90 @@
+#pragma once
+// Storage in xtensor containers, one a tensor: easy to inspect, an allocation for each activation of a step.
+
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "lockstep/tensor/booked_memory.hpp"
+#include "lockstep/tensor/storage.hpp"
+#include "lockstep/tensor/xtensor.hpp"
+
+namespace lockstep::tensor {
+
+/// Allocator of xtensor containers that books every allocation.
+template <class T>
+struct BookedAllocator {
+    using value_type                             = T;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap            = std::true_type;
+
+    observe::Category category = observe::Category::scratch;
+
+    BookedAllocator() = default;
+    explicit BookedAllocator(observe::Category booked) : category(booked) {}
+    template <class U>
+    explicit BookedAllocator(BookedAllocator<U> const& other) : category(other.category) {}
+
+    T* allocate(std::size_t count) {
+        if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T)) throw std::bad_array_new_length();
+        return reinterpret_cast<T*>(allocate_booked(count * sizeof(T), category));
+    }
+    void deallocate(T* data, std::size_t count) noexcept {
+        if (data != nullptr) free_booked(reinterpret_cast<std::byte*>(data), count * sizeof(T), category);
+    }
+    template <class U>
+    bool operator==(BookedAllocator<U> const& other) const noexcept {
+        return category == other.category;
+    }
+};
+
+struct XtensorStorage {
+    template <class T>
+    using Container = xt::xtensor_container<xt::uvector<T, BookedAllocator<T>>, 1, xt::layout_type::row_major>;
+
+    template <class T>
+    class Buffer {
+    public:
+        Buffer() = default;
+        Buffer(std::size_t count, observe::Category category)
+            : container_(xt::uvector<T, BookedAllocator<T>>(count, T{}, BookedAllocator<T>(category)), {count}, {1}) {}
+        std::span<T>        span() noexcept { return {container_.data(), container_.size()}; }
+        Container<T> const& container() const noexcept { return container_; }
+
+    private:
+        Container<T> container_;
+    };
+
+    class Workspace {
+    public:
+        using Mark = std::size_t;
+
+        template <class T, std::size_t Rank>
+        View<T, Rank> take(std::array<std::size_t, Rank> extents) {
+            std::size_t bytes = sizeof(T);
+            for (std::size_t extent : extents) bytes *= extent;
+            tensors_.emplace_back(std::max<std::size_t>(bytes, 1), observe::Category::activations);
+            return {reinterpret_cast<T*>(tensors_.back().span().data()), extents};
+        }
+
+        Mark mark() const noexcept { return tensors_.size(); }
+        void rewind(Mark mark) { tensors_.resize(mark); }
+
+        template <class T, std::size_t Rank>
+        View<T, Rank> keep(Mark mark, View<T, Rank> view) {
+            auto const* const data  = reinterpret_cast<unsigned char const*>(view.data());
+            auto const        found = std::find_if(tensors_.begin() + static_cast<std::ptrdiff_t>(mark), tensors_.end(),
+                                                   [&](auto& tensor) { return tensor.span().data() == data; });
+            require(found != tensors_.end(), "Workspace::keep: the tensor was not taken since the mark");
+            std::iter_swap(tensors_.begin() + static_cast<std::ptrdiff_t>(mark), found);
+            tensors_.resize(mark + 1);
+            return view;
+        }
+
+    private:
+        std::vector<Buffer<unsigned char>> tensors_;
+    };
+};
+static_assert(storage<XtensorStorage>);
+
+}  // namespace lockstep::tensor
