@@ -1,0 +1,171 @@
+#pragma once
+// A started operation.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/backoff.hpp"
+#include "lockstep/comm/endpoint.hpp"
+
+namespace lockstep::comm {
+
+/// Set when this process has given up waiting for an operation while an exception unwound it: it waits for no other one then.
+inline std::atomic<bool> has_abandoned{false};
+
+/// For destructors. A failure that nobody can catch any more ends the job. While an exception unwinds this rank, the others may never
+/// do their part: after a second the operation is abandoned, so that the exception reaches whoever ends the job.
+template <class Operation>
+void wait_or_abandon(Operation& operation) noexcept {
+    try {
+        if (std::uncaught_exceptions() == 0) return operation.wait();
+        auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+        for (Backoff backoff; !operation.advance(); backoff.pause())
+            if (has_abandoned || std::chrono::steady_clock::now() > deadline) {
+                has_abandoned = true;
+                return operation.abandon();
+            }
+    } catch (Error const& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.fault()));
+    }
+}
+
+/// A group of MPI requests that ends together: the chunks of one operation. Move-only; its destructor waits.
+/// The memory it reads and writes belongs to the caller until it is done.
+class [[nodiscard]] Request {
+public:
+    Request() = default;
+
+    /// An operation without requests yet. No memory is allocated later if it never has more than `capacity` of them.
+    Request(Endpoint end, std::string_view operation, std::size_t capacity) : end_(std::move(end)), operation_(operation) {
+        if (capacity > few_.size()) many_.reserve(capacity);
+    }
+
+    Request(Request&& other) noexcept { take(other); }
+    Request& operator=(Request&& other) noexcept {
+        if (this != &other) {
+            finish();
+            take(other);
+        }
+        return *this;
+    }
+    ~Request() { finish(); }
+
+    /// True when the operation is done; lets MPI make progress. Raises a peer error if it failed.
+    bool test() {
+        for (; done_ < count_; ++done_) {
+            MPI_Status status;
+            int        flag = 0;
+            int const  code = MPI_Test(data() + done_, &flag, &status);
+            if (code != MPI_SUCCESS) clear();
+            check(code, operation_, end_.rank());
+            if (flag == 0) return false;
+            if (done_ < receives_) count_received(status);
+        }
+        if (count_ != 0) close();
+        return true;
+    }
+
+    bool advance() { return test(); }
+
+    void wait() {
+        for (Backoff backoff; !test();) backoff.pause();
+    }
+
+    /// Takes back receives that nothing has arrived for and forgets the rest.
+    void abandon() noexcept {
+        for (std::size_t i = done_; i < receives_; ++i) MPI_Cancel(data() + i);
+        clear();
+    }
+
+    // What follows is for the operations of this room. Receives come before everything else.
+
+    Endpoint const& end() const noexcept { return end_; }
+    bool            idle() const noexcept { return count_ == 0; }
+
+    void receive(std::span<std::byte> bytes, int from, int tag) {
+        for (std::size_t begin = 0; begin < bytes.size(); begin += end_.chunk_bytes()) {
+            auto const chunk = bytes.subspan(begin, std::min(end_.chunk_bytes(), bytes.size() - begin));
+            add([&](MPI_Request* request) {
+                return MPI_Irecv(chunk.data(), static_cast<int>(chunk.size()), MPI_BYTE, from, tag, end_.handle(), request);
+            });
+            receives_ = count_;
+        }
+        expected_ += bytes.size();
+    }
+
+    void send(std::span<std::byte const> bytes, int to, int tag) {
+        for (std::size_t begin = 0; begin < bytes.size(); begin += end_.chunk_bytes()) {
+            auto const chunk = bytes.subspan(begin, std::min(end_.chunk_bytes(), bytes.size() - begin));
+            add([&](MPI_Request* request) {
+                return MPI_Isend(chunk.data(), static_cast<int>(chunk.size()), MPI_BYTE, to, tag, end_.handle(), request);
+            });
+        }
+    }
+
+    /// Adds what `start(MPI_Request*)` starts; it returns MPI's code.
+    template <class Start>
+    void add(Start const& start) {
+        if (many_.empty() && count_ == few_.size()) many_.assign(few_.begin(), few_.end());
+        if (!many_.empty()) many_.push_back(MPI_REQUEST_NULL);
+        MPI_Request* const request = data() + count_;
+        *request                   = MPI_REQUEST_NULL;
+        check(start(request), operation_, end_.rank());
+        ++count_;
+    }
+
+private:
+    MPI_Request* data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
+
+    void count_received(MPI_Status const& status) {
+        int bytes = 0;
+        MPI_Get_count(&status, MPI_BYTE, &bytes);
+        received_ += static_cast<std::size_t>(bytes);
+    }
+
+    void close() {
+        std::size_t const expected = expected_;
+        std::size_t const received = received_;
+        clear();
+        if (received != expected)
+            peer_error("rank ", end_.rank(), ": ", operation_, " expected ", expected, " bytes, the other side sent ", received);
+    }
+
+    void clear() noexcept {
+        many_.clear();
+        count_ = done_ = receives_ = expected_ = received_ = 0;
+    }
+
+    void take(Request& other) noexcept {
+        end_       = other.end_;
+        operation_ = other.operation_;
+        few_       = other.few_;
+        many_      = std::move(other.many_);
+        count_     = other.count_;
+        done_      = other.done_;
+        receives_  = other.receives_;
+        expected_  = other.expected_;
+        received_  = other.received_;
+        other.clear();
+    }
+
+    void finish() noexcept { wait_or_abandon(*this); }
+
+    Endpoint                   end_;
+    std::string_view           operation_ = "";
+    std::array<MPI_Request, 4> few_{};
+    std::vector<MPI_Request>   many_;  // used instead of few_ by operations of many chunks
+    std::size_t                count_ = 0, done_ = 0, receives_ = 0;
+    std::size_t                expected_ = 0, received_ = 0;  // bytes of the receives
+};
+
+}  // namespace lockstep::comm

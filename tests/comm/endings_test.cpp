@@ -1,0 +1,110 @@
+// How programs of several ranks end. Compiled with LOCKSTEP_MPIEXEC and LOCKSTEP_PROGRAM, which endings_program.cpp is.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include <sys/wait.h>
+
+namespace {
+
+struct Run {
+    int         code = -1;
+    std::string output;
+    double      seconds = 0;
+
+    std::size_t count(std::string_view words) const {
+        std::size_t found = 0;
+        for (std::size_t at = output.find(words); at != std::string::npos; at = output.find(words, at + 1)) ++found;
+        return found;
+    }
+};
+
+Run run(std::string const& ending, int ranks = 3) {
+    std::string const command = "timeout 30 " LOCKSTEP_MPIEXEC " -n " + std::to_string(ranks) + " " LOCKSTEP_PROGRAM " " + ending + " 2>&1";
+    auto const        begin   = std::chrono::steady_clock::now();
+    Run               result;
+    std::FILE* const  pipe = popen(command.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    std::array<char, 4096> chunk;
+    while (std::size_t const size = std::fread(chunk.data(), 1, chunk.size(), pipe)) result.output.append(chunk.data(), size);
+    result.code    = WEXITSTATUS(pclose(pipe));
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    INFO(result.output);
+    CHECK(result.code != 124);  // the time limit: it hung
+    return result;
+}
+
+}  // namespace
+
+TEST_CASE("a program without errors exits with 0 and says nothing") {
+    for (int ranks : {1, 3}) {
+        Run const ended = run("well", ranks);
+        CHECK(ended.code == 0);
+        CHECK(ended.output.empty());
+    }
+}
+
+TEST_CASE("an error that all ranks raise is printed once and exits in an orderly manner") {
+    for (int ranks : {1, 3}) {
+        Run const ended = run("alike", ranks);
+        INFO(ended.output);
+        CHECK(ended.code == 2);
+        CHECK(ended.count("--batch: expected a multiple of 3, found 7\n") == 1);
+        CHECK(ended.count("rank") == 0);
+        CHECK(ended.count("MPI_Abort") == 0);
+    }
+}
+
+TEST_CASE("different sentences of the ranks are all printed, with their ranks") {
+    Run const ended = run("apart");
+    INFO(ended.output);
+    CHECK(ended.code == 2);
+    for (char const* line : {"rank 0: shard 0 is missing\n", "rank 1: shard 1 is missing\n", "rank 2: shard 2 is missing\n"})
+        CHECK(ended.count(line) == 1);
+}
+
+TEST_CASE("an error of one rank brings the job down while the others wait for it") {
+    for (char const* ending : {"one", "in_flight"}) {
+        Run const ended = run(ending);
+        INFO(ended.output);
+        CHECK(ended.code == 4);
+        CHECK(ended.count("rank 1: the loss of this rank is not finite\n") == 1);
+    }
+}
+
+TEST_CASE("an error of one rank is the exit code of all where the others came to the end") {
+    Run const ended = run("one_at_the_end");
+    INFO(ended.output);
+    CHECK(ended.code == 4);
+    CHECK(ended.count("rank 1: the loss of this rank is not finite\n") == 1);
+    CHECK(ended.count("MPI_Abort") == 0);
+    CHECK(run("code").code == 4);
+}
+
+TEST_CASE("an exception of another library is an error too") {
+    Run const ended = run("bad_alloc");
+    INFO(ended.output);
+    CHECK(ended.code == 3);
+    CHECK(ended.count("no room\n") == 1);
+}
+
+TEST_CASE("an exception that unwinds the environment of one rank does not leave the others waiting") {
+    Run const ended = run("unwinding");
+    INFO(ended.output);
+    CHECK(ended.code == 3);
+    CHECK(ended.count("rank 1: an exception leaves the program") == 1);
+}
+
+TEST_CASE("an exception that unwinds the environments of all ranks reaches the handlers of the program") {
+    Run const ended = run("unwinding_alike");
+    INFO(ended.output);
+    CHECK(ended.code == 2);
+    CHECK(ended.count("caught: a sentence for the handler of the program\n") == 3);
+    CHECK(ended.count("MPI_Abort") == 0);
+}
