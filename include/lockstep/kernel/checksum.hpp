@@ -1,0 +1,37 @@
+#pragma once
+// Checksums of buffers that add up: the sum over the shards of a buffer is the checksum of the whole.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lockstep/kernel/bits.hpp"
+#include "lockstep/runtime/parallel_for.hpp"
+
+namespace lockstep::kernel {
+
+/// A well-mixed function of an element's place and bits (the finaliser of SplitMix64; Steele, Lea, Flood 2014).
+constexpr std::uint64_t mix64(std::uint64_t index, std::uint64_t bits) noexcept {
+    std::uint64_t z = bits + (index + 1) * 0x9E3779B97F4A7C15u;
+    z               = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z               = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+/// Sum modulo 2^64 of mix64(first_index + i, bits of element i).
+template <class T>
+std::uint64_t checksum(std::span<T> values, std::uint64_t first_index) {
+    constexpr std::size_t      block = 16384;
+    std::atomic<std::uint64_t> total{0};
+    runtime::parallel_for((values.size() + block - 1) / block, 4 * block, [&](std::size_t b) {
+        std::size_t const begin = b * block, end = std::min(values.size(), begin + block);
+        std::uint64_t     sum = 0;
+        for (std::size_t i = begin; i < end; ++i) sum += mix64(first_index + i, bits_of(values[i]));
+        total.fetch_add(sum, std::memory_order_relaxed);  // in any order: integers
+    });
+    return total.load();
+}
+
+}  // namespace lockstep::kernel

@@ -1,0 +1,41 @@
+#pragma once
+// Conversion between element types, rounding to nearest even. NaN stays NaN, infinities stay.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "lockstep/kernel/arch/simd_convert.hpp"
+#include "lockstep/kernel/isa.hpp"
+#include "lockstep/kernel/shape.hpp"
+#include "lockstep/runtime/parallel_for.hpp"
+
+namespace lockstep::kernel {
+
+/// to[i] = from[i] on the calling thread.
+template <class From, precision::compute_element To>
+void convert_block(std::span<From> from, std::span<To> to) {
+    require_extent("convert", "elements to write", to.size(), from.size());
+    if constexpr (std::same_as<std::remove_const_t<From>, To>) {
+        if (!from.empty()) std::memmove(to.data(), from.data(), from.size_bytes());
+    } else {
+        with_arch([&](auto tag) { arch::convert_block(tag, from.data(), to.data(), from.size()); });
+    }
+}
+
+/// to[i] = from[i] in parallel.
+template <class From, precision::compute_element To>
+void convert(std::span<From> from, std::span<To> to) {
+    require_extent("convert", "elements to write", to.size(), from.size());
+    constexpr std::size_t block = 16384;
+    runtime::parallel_for((from.size() + block - 1) / block, block, [&](std::size_t b) {
+        std::size_t const begin = b * block;
+        std::size_t const count = std::min(block, from.size() - begin);
+        convert_block(from.subspan(begin, count), to.subspan(begin, count));
+    });
+}
+
+}  // namespace lockstep::kernel

@@ -1,0 +1,109 @@
+#pragma once
+// Embedding of tokens and of their positions, forward beside backward.
+// Legend: N tokens of the batch, T tokens of a sequence, C channels, V vocabulary. The matrices may have any layout.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "lockstep/kernel/arch/simd_convert.hpp"
+#include "lockstep/kernel/arch/simd_elementwise.hpp"
+#include "lockstep/kernel/isa.hpp"
+#include "lockstep/kernel/matrix_row.hpp"
+#include "lockstep/kernel/shape.hpp"
+#include "lockstep/runtime/parallel_for.hpp"
+#include "lockstep/runtime/scratch.hpp"
+#include "lockstep/tensor/view.hpp"
+
+namespace lockstep::kernel {
+
+using state::Matrix;
+using tensor::View;
+
+namespace detail {
+
+template <class W, class P>
+void require_tokens(char const* kernel, std::span<std::int32_t const> tokens, Matrix<W> table, Matrix<P> positions, std::size_t sequence,
+                    std::size_t rows, std::size_t columns) {
+    require_extent(kernel, "tokens", tokens.size(), rows);
+    require_extent(kernel, "columns of the table", table.columns(), columns);
+    if (positions.data != nullptr) {
+        require_extent(kernel, "columns of the positions", positions.columns(), columns);
+        require(rows == 0 || (sequence > 0 && std::min(sequence, rows) <= positions.rows()), kernel, ": a sequence must have 1 to ",
+                positions.rows(), " positions, found ", sequence);
+    }
+    for (std::size_t n = 0; n < rows; ++n)
+        if (tokens[n] < 0 || static_cast<std::size_t>(tokens[n]) >= table.rows())
+            input_error(kernel, ": token ", tokens[n], " at position ", n, " is outside the vocabulary of ", table.rows());
+}
+
+/// sum += a row of the matrix.
+template <class Tag, class W, class A>
+void add_row(Tag tag, Matrix<W> matrix, std::size_t row, A* sum) {
+    for_each_row_piece(matrix, row, 0, matrix.columns(), [&](auto* from, std::size_t distance, std::size_t column, std::size_t count) {
+        if (distance == 1)
+            arch::add_block(tag, from, sum + column, count);
+        else
+            for (std::size_t c = 0; c < count; ++c) sum[column + c] += static_cast<A>(from[c * distance]);
+    });
+}
+
+/// Columns begin..end of a row of the matrix += dy.
+template <class Tag, class DY, class G>
+void add_to_row(Tag tag, DY const* dy, Matrix<G> matrix, std::size_t row, std::size_t begin, std::size_t end) {
+    for_each_row_piece(matrix, row, begin, end, [&](G* to, std::size_t distance, std::size_t column, std::size_t count) {
+        if (distance == 1)
+            arch::add_block(tag, dy + column, to, count);
+        else
+            for (std::size_t c = 0; c < count; ++c) to[c * distance] += static_cast<G>(dy[column + c]);
+    });
+}
+
+}  // namespace detail
+
+/// y[n] = table[tokens[n]] + positions[n % sequence], summed in the accumulator and rounded once. Positions without data: none are added.
+template <class W, class P, precision::compute_element Y>
+void embedding_forward(std::span<std::int32_t const> tokens,     // (N)
+                       Matrix<W>                     table,      // (V,C)
+                       Matrix<P>                     positions,  // (>=T,C)
+                       std::size_t                   sequence,   // T
+                       View<Y, 2>                    y) {                           // (N,C)
+    std::size_t const rows = y.extent(0), columns = y.extent(1);
+    detail::require_tokens("embedding_forward", tokens, table, positions, sequence, rows, columns);
+    with_arch([&](auto tag) {
+        runtime::parallel_for(rows, 4 * columns, [&](std::size_t n) {
+            using A = precision::accumulator<std::remove_const_t<W>>;
+            runtime::ScratchFrame frame;
+            std::span<A> const    sum = frame.take<A>(columns);
+            std::ranges::fill(sum, A(0));
+            detail::add_row(tag, table, static_cast<std::size_t>(tokens[n]), sum.data());
+            if (positions.data != nullptr) detail::add_row(tag, positions, n % sequence, sum.data());
+            arch::convert_block(tag, sum.data(), y.row(n).data(), columns);
+        });
+    });
+}
+
+/// dtable[tokens[n]] += dy[n], dpositions[n % sequence] += dy[n], each element in the order of the tokens: threads split the columns.
+template <class DY, precision::master_element G>
+void embedding_backward(std::span<std::int32_t const> tokens,      // (N)
+                        View<DY, 2>                   dy,          // (N,C)
+                        Matrix<G>                     dtable,      // (V,C)
+                        Matrix<G>                     dpositions,  // (>=T,C)
+                        std::size_t                   sequence) {                    // T
+    constexpr std::size_t wide = 64;
+    std::size_t const     rows = dy.extent(0), columns = dy.extent(1);
+    detail::require_tokens("embedding_backward", tokens, dtable, dpositions, sequence, rows, columns);
+    with_arch([&](auto tag) {
+        runtime::parallel_for((columns + wide - 1) / wide, 2 * rows * wide, [&](std::size_t block) {
+            std::size_t const begin = block * wide, end = std::min(columns, begin + wide);
+            for (std::size_t n = 0; n < rows; ++n) {
+                detail::add_to_row(tag, dy.row(n).data(), dtable, static_cast<std::size_t>(tokens[n]), begin, end);
+                if (dpositions.data != nullptr) detail::add_to_row(tag, dy.row(n).data(), dpositions, n % sequence, begin, end);
+            }
+        });
+    });
+}
+
+}  // namespace lockstep::kernel

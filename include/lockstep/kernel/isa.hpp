@@ -1,0 +1,59 @@
+#pragma once
+// Which kernels this process uses: chosen once, from what was compiled in and what the machine has.
+
+#include <atomic>
+#include <string_view>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/kernel/arch/tags.hpp"
+
+namespace lockstep::kernel {
+
+/// The kernel families that this version offers, weakest first.
+enum class Isa { scalar, simd };
+
+constexpr std::string_view name(Isa isa) noexcept { return isa == Isa::scalar ? "scalar" : "simd"; }
+
+/// True where the machine can run the family as this program was compiled. The `simd` family uses the compile-time instruction set.
+inline bool available(Isa isa) noexcept {
+    if (isa == Isa::scalar) return true;
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+    bool runs = true;
+#if defined(__AVX512F__)
+    runs = runs && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+#endif
+#if defined(__AVX2__)
+    runs = runs && __builtin_cpu_supports("avx2");
+#endif
+#if defined(__FMA__)
+    runs = runs && __builtin_cpu_supports("fma");
+#endif
+    return runs;
+#else
+    return true;
+#endif
+}
+
+namespace detail {
+inline std::atomic<Isa>& chosen_isa() noexcept {
+    static std::atomic<Isa> isa{available(Isa::simd) ? Isa::simd : Isa::scalar};
+    return isa;
+}
+}  // namespace detail
+
+/// The family in use.
+inline Isa isa() noexcept { return detail::chosen_isa().load(std::memory_order_relaxed); }
+
+/// Caps the family in use; asking for more than the machine has is an input error.
+inline void use(Isa wanted) {
+    if (!available(wanted)) input_error("isa: this machine cannot run the ", name(wanted), " kernels that this program was compiled with");
+    detail::chosen_isa().store(wanted, std::memory_order_relaxed);
+}
+
+/// Calls f with the tag of the family in use.
+template <class F>
+decltype(auto) with_arch(F&& f) {
+    return isa() == Isa::scalar ? f(arch::scalar{}) : f(arch::simd{});
+}
+
+}  // namespace lockstep::kernel
