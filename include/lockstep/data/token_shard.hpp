@@ -1,0 +1,122 @@
+#pragma once
+// Token shards of llm.c: 256 little-endian int32 (magic, version, count, zeros), then `count` ids of 2 or 4 bytes
+// (karpathy/llm.c, dev/data/data_common.py).
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::data {
+
+static_assert(std::endian::native == std::endian::little, "lockstep: token shards are read in place, so the machine must be little-endian");
+
+struct ShardFormat {
+    std::int32_t magic   = 0;
+    std::int32_t version = 0;
+    std::size_t  width   = 0;  // bytes of a token
+};
+
+inline constexpr std::array  shard_formats{ShardFormat{20240520, 1, 2}, ShardFormat{20240801, 7, 4}};
+inline constexpr std::size_t shard_header = 1024;  // bytes
+
+/// What a shard's header says, after every check against the file's size.
+struct ShardBody {
+    std::size_t width = 0;  // bytes of a token
+    std::size_t count = 0;  // tokens
+};
+
+namespace detail {
+
+/// The other files of llm.c that also end in .bin.
+constexpr std::string_view other_llmc_file(std::int32_t magic) noexcept {
+    switch (magic) {
+        case 20240522:
+            return "multiple-choice evaluation";
+        case 20240326:
+            return "GPT-2 weights";
+        case 20240803:
+            return "Llama-3 weights";
+        case 20240327:
+            return "debug state";
+        case 20240527:
+            return "optimizer state";
+        case 20240328:
+            return "tokenizer";
+        default:
+            return {};
+    }
+}
+
+}  // namespace detail
+
+/// Reads and checks the header of a shard that has been loaded whole.
+inline ShardBody read_shard_header(std::filesystem::path const& path, std::span<std::byte const> file) {
+    if (file.size() < shard_header)
+        input_error("token shard ", path, ": expected a header of ", shard_header, " bytes, found a file of ", file.size(),
+                    " bytes (truncated)");
+    std::array<std::int32_t, 3> header{};
+    std::memcpy(header.data(), file.data(), sizeof header);
+    auto const [magic, version, count] = header;
+
+    ShardFormat format;
+    for (ShardFormat const& known : shard_formats) {
+        if (magic == known.magic) format = known;
+        if (magic == static_cast<std::int32_t>(__builtin_bswap32(static_cast<std::uint32_t>(known.magic))))
+            input_error("token shard ", path, ": expected little-endian numbers, found the magic ", known.magic,
+                        " byte-swapped (written big-endian)");
+    }
+    if (format.width == 0) {
+        if (std::string_view const other = detail::other_llmc_file(magic); !other.empty())
+            input_error("token shard ", path, ": expected tokens, found the magic ", magic, " of an llm.c file of another kind (", other,
+                        ")");
+        input_error("token shard ", path, ": expected the magic 20240520 (uint16) or 20240801 (uint32), found ", magic);
+    }
+    if (version != format.version)
+        input_error("token shard ", path, ": expected version ", format.version, " with the magic ", magic, ", found ", version);
+    if (count <= 0) input_error("token shard ", path, ": expected a token count above 0, found ", count);
+
+    std::uint64_t const expected = shard_header + static_cast<std::uint64_t>(count) * format.width;
+    if (file.size() < expected)
+        input_error("token shard ", path, ": truncated: expected ", expected, " bytes for ", count, " tokens, found ", file.size());
+    if (file.size() > expected)
+        input_error("token shard ", path, ": trailing bytes: expected ", expected, " bytes for ", count, " tokens, found ", file.size());
+    return {format.width, static_cast<std::size_t>(count)};
+}
+
+/// Writes a shard of ids of `width` bytes (2 or 4) beside its final place, then renames it: a reader never sees half a file.
+/// Ids that do not fit are refused before anything is written.
+inline void write_shard(std::filesystem::path const& path, std::span<std::int32_t const> tokens, std::size_t width) {
+    if (width != 2 && width != 4) input_error("token shard ", path, ": expected ids of 2 or 4 bytes, found ", width);
+    if (tokens.empty() || tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+        input_error("token shard ", path, ": expected 1 to 2147483647 tokens, found ", tokens.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+        if (tokens[i] < 0 || (width == 2 && tokens[i] > 65535))
+            input_error("token shard ", path, ": token ", i, " with id ", tokens[i], " does not fit into ", width, " bytes");
+
+    ShardFormat const             format = shard_formats[width == 2 ? 0 : 1];
+    std::array<std::int32_t, 256> header{format.magic, format.version, static_cast<std::int32_t>(tokens.size())};
+    std::filesystem::path const   unfinished = path.string() + ".tmp";
+    std::ofstream                 out(unfinished, std::ios::binary | std::ios::trunc);
+    out.write(reinterpret_cast<char const*>(header.data()), sizeof header);
+    for (std::int32_t const token : tokens) out.write(reinterpret_cast<char const*>(&token), static_cast<std::streamsize>(width));
+    out.close();
+    std::error_code failed;
+    if (out) std::filesystem::rename(unfinished, path, failed);
+    if (!out || failed) {
+        std::error_code ignored;
+        std::filesystem::remove(unfinished, ignored);
+        input_error("token shard ", path, ": cannot be written", failed ? ": " + failed.message() : "");
+    }
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,116 @@
+#pragma once
+// What is known of a step, and the JSONL file it goes to: one object a step.
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/observe/ledger.hpp"
+#include "lockstep/report/json.hpp"
+
+namespace lockstep::report {
+
+/// Bytes by ledger category; empty where not measured.
+using BytesByCategory = std::array<std::optional<std::uint64_t>, observe::categories>;
+
+/// One step. What was not measured stays empty and is written as null, never invented.
+struct StepMetrics {
+    std::uint64_t                step = 0;  // version after the step, from 1
+    std::optional<double>        loss{};
+    std::optional<double>        grad_norm{};  // before clipping
+    std::optional<double>        lr{};
+    std::optional<std::uint64_t> tokens{};
+    std::optional<std::uint64_t> valid_tokens{};
+    bool                         applied = true;
+    std::string                  skip_reason{};  // empty: none
+    std::optional<double>        loss_scale{};
+
+    std::optional<double> step_ms{};  // the sum of the six that follow
+    std::optional<double> compute_ms{};
+    std::optional<double> exposed_comm_ms{};
+    std::optional<double> late_peer_ms{};
+    std::optional<double> update_ms{};
+    std::optional<double> data_ms{};
+    std::optional<double> other_ms{};
+    std::optional<double> comm_ms{};  // busy time of the wire
+    std::optional<double> tokens_per_s{};
+    std::optional<double> tflops{};
+    std::optional<double> mfu{};  // fraction of the measured peak of this machine's compute type
+
+    std::optional<std::uint64_t> mem_peak_bytes{};
+    std::optional<std::uint64_t> mem_peak_forward_bytes{};
+    std::optional<std::uint64_t> mem_peak_backward_bytes{};
+    BytesByCategory              mem{};
+
+    std::optional<double> val_loss{};  // left out where not measured
+};
+
+/// The step as one line of JSON, without its end of line.
+inline std::string to_json(StepMetrics const& m) {
+    JsonObject memory;
+    for (std::size_t i = 0; i < observe::categories; ++i)
+        if (auto const category = static_cast<observe::Category>(i); category != observe::Category::data)
+            memory.add(name(category), m.mem[i]);
+
+    JsonObject line;
+    line.add("step", m.step).add("loss", m.loss).add("grad_norm", m.grad_norm).add("lr", m.lr);
+    line.add("tokens", m.tokens).add("valid_tokens", m.valid_tokens).add("applied", m.applied);
+    if (m.skip_reason.empty())
+        line.raw("skip_reason", "null");
+    else
+        line.add_text("skip_reason", m.skip_reason);
+    line.add("loss_scale", m.loss_scale).add("step_ms", m.step_ms).add("compute_ms", m.compute_ms);
+    line.add("exposed_comm_ms", m.exposed_comm_ms).add("late_peer_ms", m.late_peer_ms).add("update_ms", m.update_ms);
+    line.add("data_ms", m.data_ms).add("other_ms", m.other_ms).add("comm_ms", m.comm_ms);
+    line.add("tokens_per_s", m.tokens_per_s).add("tflops", m.tflops).add("mfu", m.mfu);
+    line.add("mem_peak_bytes", m.mem_peak_bytes).add("mem_peak_forward_bytes", m.mem_peak_forward_bytes);
+    line.add("mem_peak_backward_bytes", m.mem_peak_backward_bytes).raw("mem", memory.text());
+    if (m.val_loss) line.add("val_loss", m.val_loss);
+    if (line.nonfinite()) line.add("nonfinite", true);
+    return line.text();
+}
+
+enum class FileMode { truncate, append };
+
+/// A JSONL file that is whole after every line. Appending (on resume) closes a line that a killed run left open.
+class MetricsFile {
+public:
+    explicit MetricsFile(std::filesystem::path path, FileMode mode = FileMode::truncate) : path_(std::move(path)) {
+        std::error_code failed;
+        if (std::filesystem::is_directory(path_, failed)) input_error("metrics file ", path_, ": expected a file, found a directory");
+        bool const open_line = mode == FileMode::append && ends_inside_a_line();
+        errno                = 0;
+        out_.open(path_, std::ios::binary | (mode == FileMode::append ? std::ios::app : std::ios::trunc));
+        if (!out_) input_error("metrics file ", path_, ": cannot be opened for writing: ", std::generic_category().message(errno));
+        if (open_line) out_ << '\n';
+    }
+
+    void write(StepMetrics const& step) {
+        errno = 0;
+        out_ << to_json(step) << '\n' << std::flush;
+        if (!out_)
+            input_error("metrics file ", path_, ": step ", step.step,
+                        " cannot be written: ", errno != 0 ? std::generic_category().message(errno) : "the stream failed");
+    }
+
+private:
+    bool ends_inside_a_line() const {
+        std::ifstream in(path_, std::ios::binary | std::ios::ate);
+        if (!in || in.tellg() <= 0) return false;
+        in.seekg(-1, std::ios::end);
+        return in.get() != '\n';
+    }
+
+    std::filesystem::path path_;
+    std::ofstream         out_;
+};
+
+}  // namespace lockstep::report

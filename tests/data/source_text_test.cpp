@@ -1,0 +1,46 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "lockstep/data/source_text.hpp"
+#include "lockstep/data/tokenizer.hpp"
+#include "test_folder.hpp"
+
+using namespace lockstep::data;
+
+namespace {
+
+std::string text_of(Tokens const& tokens) {
+    std::vector<std::int32_t> ids(tokens.size());
+    tokens.copy(0, ids);
+    return ByteTokenizer::decode(ids);
+}
+
+}  // namespace
+
+TEST_CASE("sources are taken from the known folders and endings, in the order of their paths") {
+    TestFolder const folder;
+    folder.write("tests/z.cpp", "8");
+    folder.write("include/b/b.hpp", "6");
+    folder.write("include/b.hpp", "5");
+    folder.write("README.md", "2");
+    folder.write("CMakeLists.txt", "1");
+    folder.write("bench/a.md", "3");
+    folder.write("cmake/x.cmake", "4");
+    folder.write("tests/CMakeLists.txt", "7");
+    folder.write("tests/picture.png", "no");
+    folder.write("build/generated.cpp", "no");
+    folder.write("NOTES.md", "no");
+    std::filesystem::create_directory(folder.path / "include" / "folder.hpp");
+    CHECK(text_of(source_text(folder.path)) == "12345678");
+    CHECK(text_of(source_text(folder.path / "include" / "..")) == "12345678");
+}
+
+TEST_CASE("a missing or empty root is an error that names it") {
+    TestFolder const folder;
+    CHECK(contains(refusal([&] { source_text(folder.path / "none"); }), "expected the project's root folder at"));
+    CHECK(contains(refusal([&] { source_text(folder.path); }), "expected headers and sources below"));
+    folder.write("README.md", "");
+    CHECK(contains(refusal([&] { source_text(folder.path); }), "expected text"));
+}

@@ -1,0 +1,135 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/tokens.hpp"
+#include "lockstep/observe/ledger.hpp"
+#include "test_folder.hpp"
+
+using namespace lockstep::data;
+
+namespace {
+
+std::vector<std::int32_t> copied(Tokens const& tokens) {
+    std::vector<std::int32_t> ids(tokens.size());
+    tokens.copy(0, ids);
+    return ids;
+}
+
+std::size_t booked() { return lockstep::observe::ledger()[lockstep::observe::Category::data].now.load(); }
+
+}  // namespace
+
+TEST_CASE("a text file is its bytes") {
+    TestFolder const folder;
+    Tokens const     tokens = Tokens::open(folder.write("a.txt", std::string("a\0\xFFz", 4)));
+    CHECK(copied(tokens) == std::vector<std::int32_t>{97, 0, 255, 122});
+    CHECK(tokens.is_text());
+    CHECK(tokens[2] == 255);
+    CHECK(tokens.name() == (folder.path / "a.txt").string());
+}
+
+TEST_CASE("an empty text is refused") {
+    TestFolder const folder;
+    CHECK(contains(refusal([&] { Tokens::open(folder.write("a.txt", "")); }), "found an empty file"));
+}
+
+TEST_CASE("several files are one text in the given order, and empty ones do not matter") {
+    TestFolder const folder;
+    std::array const paths{folder.write("b.txt", "one "), folder.write("c.txt", ""), folder.write("a.txt", "two")};
+    Tokens const     tokens = Tokens::texts(paths, "both");
+    CHECK(copied(tokens) == copied(Tokens::bytes("one two")));
+    CHECK(tokens.name() == "both");
+    CHECK(contains(refusal([&] { Tokens::texts(std::span(paths).subspan(1, 1), "nothing"); }), "found nothing in 1 files"));
+    std::array const missing{paths[0], folder.path / "none.txt"};
+    CHECK(contains(refusal([&] { Tokens::texts(missing, "both"); }), "none.txt\": expected a file to read, found that it does not exist"));
+}
+
+TEST_CASE("memory of tokens is booked as data and given back") {
+    std::size_t const before = booked();
+    {
+        Tokens const tokens = Tokens::ids(std::vector<std::int32_t>{1, 2, 3});
+        Tokens const shares = tokens.slice(1, 3);
+        CHECK(booked() == before + 12);
+    }
+    CHECK(booked() == before);
+}
+
+TEST_CASE("a slice outlives the whole and sees its part") {
+    Tokens part = Tokens::bytes("x");
+    {
+        Tokens const whole = Tokens::ids(std::vector<std::int32_t>{10, 11, 12, 13, 14});
+        part               = whole.slice(1, 4).slice(1, 3);
+    }
+    CHECK(copied(part) == std::vector<std::int32_t>{12, 13});
+    CHECK(contains(refusal([&] { part.slice(1, 3); }), "expected a slice within 2 tokens, found 1 to 3"));
+    std::vector<std::int32_t> three(3);
+    CHECK(contains(refusal([&] { part.copy(0, three); }), "expected a range within 2 tokens, found 0 to 3"));
+    CHECK(!refusal([&] { part.copy(~std::size_t{0}, three); }).empty());
+}
+
+TEST_CASE("an id outside the vocabulary is named with its file, position and value") {
+    TestFolder const          folder;
+    std::vector<std::int32_t> ids(10000, 7);
+    ids[5000] = 300;
+    ids[9000] = 400;
+    for (unsigned const width : {2u, 4u}) {
+        write_shard(folder.path / "ids.bin", ids, width);
+        Tokens const tokens = Tokens::open(folder.path / "ids.bin");
+        tokens.check_vocabulary(401);
+        std::string const sentence = refusal([&] { tokens.check_vocabulary(300); });
+        CHECK(contains(sentence, "ids.bin"));
+        CHECK(contains(sentence, "below the vocabulary of 300, found 300 at position 5000"));
+        CHECK(contains(refusal([&] { tokens.slice(6000, 10000).check_vocabulary(400); }), "found 400 at position 9000"));
+        tokens.slice(0, 5000).check_vocabulary(8);
+    }
+}
+
+TEST_CASE("an id in the second of two files is named by that file") {
+    TestFolder const folder;
+    std::array const paths{folder.write("a.txt", "aaaa"), folder.write("b.txt", "aaza")};
+    Tokens const     tokens = Tokens::texts(paths, "both");
+    for (Tokens const& part : {tokens, tokens.slice(5, 8)}) {
+        std::string const sentence = refusal([&] { part.check_vocabulary(122); });
+        CHECK(contains(sentence, "b.txt"));
+        CHECK(contains(sentence, "found 122 at position 2"));
+    }
+}
+
+TEST_CASE("2-byte ids cannot serve a vocabulary beyond them") {
+    TestFolder const folder;
+    write_shard(folder.path / "ids.bin", std::vector<std::int32_t>{1, 2}, 2);
+    Tokens const tokens = Tokens::open(folder.path / "ids.bin");
+    tokens.check_vocabulary(65536);
+    CHECK(contains(refusal([&] { tokens.check_vocabulary(65537); }), "expected 4-byte ids for a vocabulary of 65537"));
+}
+
+TEST_CASE("an id beyond 31 bits never becomes a negative token") {
+    TestFolder const          folder;
+    Tokens const              tokens = Tokens::headerless(folder.write("raw", std::string("\1\0\0\0\0\0\0\x80", 8)), 4);
+    std::vector<std::int32_t> out(2);
+    CHECK(contains(refusal([&] { tokens.copy(0, out); }), "found 2147483648 at position 1"));
+    CHECK(contains(refusal([&] { Tokens::ids(std::vector<std::int32_t>{3, -5}); }), "token 1 has the negative id -5"));
+}
+
+TEST_CASE("ids without a header are read in the width that the caller states") {
+    TestFolder const folder;
+    auto const       path = folder.write("train.raw", std::string("\1\0\2\1\0\0", 6));
+    CHECK(copied(Tokens::headerless(path, 2)) == std::vector<std::int32_t>{1, 258, 0});
+    CHECK(contains(refusal([&] { Tokens::headerless(path, 4); }), "expected a multiple of 4 bytes, found 6"));
+    CHECK(contains(refusal([&] { Tokens::headerless(path, 1); }), "expected ids of 2 or 4 bytes, found 1"));
+}
+
+TEST_CASE("the last part of the tokens is held out") {
+    auto const [train, held_out] = hold_out(Tokens::bytes("0123456789"), 0.2);
+    CHECK(copied(train) == copied(Tokens::bytes("01234567")));
+    CHECK(copied(held_out) == copied(Tokens::bytes("89")));
+    CHECK(hold_out(Tokens::bytes("abc"), 0).held_out.size() == 0);
+    CHECK(hold_out(Tokens::bytes(std::string(1115394, 'x')), 0.1).train.size() == 1003854);
+    for (double const fraction : {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()})
+        CHECK(!refusal([&] { hold_out(Tokens::bytes("abc"), fraction); }).empty());
+}
