@@ -1,0 +1,191 @@
+#pragma once
+// Files by descriptor: reading at offsets, and writing so that a name never shows half a file.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::io {
+
+/// Text that came from a file, fit for one line of a message: other bytes than printable ASCII as \xNN, cut after `limit` bytes.
+inline std::string printable(std::string_view text, std::size_t limit = 160) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string                result;
+    for (char const c : text.substr(0, limit)) {
+        auto const byte = static_cast<unsigned char>(c);
+        if (byte >= 0x20 && byte < 0x7F)
+            result += c;
+        else
+            (result += "\\x") += {digits[byte >> 4], digits[byte & 15u]};
+    }
+    if (text.size() > limit) result += "...";
+    return result;
+}
+
+namespace detail {
+
+inline std::string system_reason() { return std::generic_category().message(errno); }
+
+class Descriptor {
+public:
+    explicit Descriptor(int number = -1) noexcept : number_(number) {}
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        std::swap(number_, other.number_);
+        return *this;
+    }
+    ~Descriptor() { close(); }
+
+    int number() const noexcept { return number_; }
+    int close() noexcept { return number_ < 0 ? 0 : ::close(std::exchange(number_, -1)); }
+
+private:
+    int number_;
+};
+
+}  // namespace detail
+
+/// A regular file, open for reading. Its size is taken once; a file that shrinks later is an error where it is read.
+class ReadableFile {
+public:
+    explicit ReadableFile(std::filesystem::path const& path) : name_(path.string()) {
+        descriptor_ = detail::Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // not waiting for a pipe
+        if (descriptor_.number() < 0) input_error(name_, ": cannot be opened for reading: ", detail::system_reason());
+        struct ::stat facts {};
+        if (::fstat(descriptor_.number(), &facts) != 0) input_error(name_, ": cannot be examined: ", detail::system_reason());
+        if (!S_ISREG(facts.st_mode))
+            input_error(name_, ": expected a regular file, found ", S_ISDIR(facts.st_mode) ? "a directory" : "a special file");
+        size_ = static_cast<std::uint64_t>(facts.st_size);
+    }
+
+    std::string const& name() const noexcept { return name_; }
+    std::uint64_t      size() const noexcept { return size_; }
+
+    void read(std::uint64_t offset, std::span<std::byte> out) const {
+        while (!out.empty()) {
+            ::ssize_t const count = ::pread(descriptor_.number(), out.data(), out.size(), static_cast<::off_t>(offset));
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0) input_error(name_, ": reading at byte ", offset, " failed: ", detail::system_reason());
+            if (count == 0) input_error(name_, ": expected ", out.size(), " more bytes at byte ", offset, ", found the end of the file");
+            out = out.subspan(static_cast<std::size_t>(count));
+            offset += static_cast<std::uint64_t>(count);
+        }
+    }
+
+private:
+    std::string        name_;
+    detail::Descriptor descriptor_;
+    std::uint64_t      size_ = 0;
+};
+
+/// A whole file of at most `limit` bytes.
+inline std::string read_text(std::filesystem::path const& path, std::uint64_t limit) {
+    ReadableFile const file(path);
+    if (file.size() > limit) input_error(file.name(), ": expected at most ", limit, " bytes, found ", file.size());
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, std::as_writable_bytes(std::span(text)));
+    return text;
+}
+
+/// A file that appears under its name only when it is complete: written under another name in the same directory, then renamed.
+/// Without `commit` nothing remains.
+class ReplacingFile {
+public:
+    explicit ReplacingFile(std::filesystem::path path) : path_(std::move(path)) {
+        std::error_code ignored;
+        auto const      kind = std::filesystem::status(path_, ignored).type();
+        if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular &&
+            kind != std::filesystem::file_type::none)
+            input_error(name(), ": cannot be written: it exists and is not a regular file");
+        static std::atomic<unsigned> count{0};
+        for (int attempt = 0; attempt < 100 && descriptor_.number() < 0; ++attempt) {
+            temporary_  = path_.parent_path() / sentence(".", path_.filename().string(), ".", ::getpid(), ".", count++, ".tmp");
+            descriptor_ = detail::Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+            if (descriptor_.number() < 0 && errno != EEXIST) break;
+        }
+        if (descriptor_.number() < 0) {
+            temporary_.clear();
+            fail("cannot be created");
+        }
+    }
+    ReplacingFile(ReplacingFile&& other) noexcept
+        : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), descriptor_(std::move(other.descriptor_)) {}
+    ReplacingFile& operator=(ReplacingFile&&) = delete;
+    ~ReplacingFile() {
+        if (!temporary_.empty()) ::unlink(temporary_.c_str());
+    }
+
+    std::string name() const { return path_.string(); }
+
+    void write(std::uint64_t offset, std::span<std::byte const> bytes) {
+        while (!bytes.empty()) {
+            ::ssize_t const count = ::pwrite(descriptor_.number(), bytes.data(), bytes.size(), static_cast<::off_t>(offset));
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0) fail("writing failed");
+            bytes = bytes.subspan(static_cast<std::size_t>(count));
+            offset += static_cast<std::uint64_t>(count);
+        }
+    }
+    void write(std::uint64_t offset, std::string_view text) { write(offset, std::as_bytes(std::span(text))); }
+
+    /// Brings the bytes to the disk, then the name to the file, then the name to the disk.
+    void commit() {
+        if (::fsync(descriptor_.number()) != 0) fail("writing to disk failed");
+        if (descriptor_.close() != 0) fail("closing failed");
+        if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming the finished file failed");
+        temporary_.clear();
+        std::filesystem::path const directory = path_.has_parent_path() ? path_.parent_path() : ".";
+        detail::Descriptor const    folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (folder.number() >= 0 && ::fsync(folder.number()) != 0 && errno != EINVAL) fail("writing its directory to disk failed");
+    }
+
+private:
+    [[noreturn]] void fail(std::string_view what) const { input_error(name(), ": ", what, ": ", detail::system_reason()); }
+
+    std::filesystem::path path_, temporary_;
+    detail::Descriptor    descriptor_;
+};
+
+/// A directory made with its parents where missing. Without `keep` those that were made and are still empty go again.
+class NewDirectory {
+public:
+    explicit NewDirectory(std::filesystem::path const& path) {
+        std::error_code reason;
+        for (auto part                                                                                   = std::filesystem::absolute(path);
+             std::filesystem::status(part, reason).type() == std::filesystem::file_type::not_found; part = part.parent_path())
+            made_.push_back(part);
+        std::filesystem::create_directories(path, reason);
+        if (reason || !std::filesystem::is_directory(path)) {
+            remove();
+            input_error(path.string(), ": cannot be made a directory: ", reason ? reason.message() : "a file has this name");
+        }
+    }
+    NewDirectory(NewDirectory&& other) noexcept : made_(std::exchange(other.made_, {})) {}
+    NewDirectory& operator=(NewDirectory&&) = delete;
+    ~NewDirectory() { remove(); }
+
+    void keep() noexcept { made_.clear(); }
+
+private:
+    void remove() const noexcept {
+        for (auto const& path : made_) ::rmdir(path.c_str());
+    }
+
+    std::vector<std::filesystem::path> made_;  // innermost first
+};
+
+}  // namespace lockstep::io
