@@ -1,0 +1,41 @@
+#pragma once
+// What a trainer needs of a model: its units, and how each runs forward and backward.
+
+#include <concepts>
+
+#include "lockstep/core/exact_sum.hpp"
+#include "lockstep/nn/pass.hpp"
+
+namespace lockstep::nn {
+
+/// Names its storage policy and lists its units: unit 0 is the root, unit 1 + l is block l.
+template <class M>
+concept lists_units = requires(M const model) {
+    requires tensor::storage<typename M::storage>;
+    { model.units() } -> std::convertible_to<std::span<state::Unit const>>;
+};
+
+/// Embedding, blocks and loss run forward, each with what it saves.
+template <class M, class T>
+concept runs_units_forward = requires(M const model, Pass<T, typename M::storage>& pass, View<T, 2> x, std::span<std::int32_t const> ids) {
+    requires requires(decltype(model.template make_saved<T>())& saved) {
+        { model.embed(pass, ids, saved) } -> std::same_as<View<T, 2>>;
+        { model.block(std::size_t{}, pass, x, saved) } -> std::same_as<View<T, 2>>;
+        { model.loss(pass, x, ids, saved) } -> std::same_as<ExactSum>;
+    };
+};
+
+/// Loss, blocks and embedding run backward.
+template <class M, class T>
+concept runs_units_backward = requires(M const model, Pass<T, typename M::storage>& pass, View<T, 2> x, std::span<std::int32_t const> ids) {
+    requires requires(decltype(model.template make_saved<T>())& saved) {
+        { model.loss_backward(pass, ids, precision::accumulator<T>{}, saved) } -> std::same_as<View<T, 2>>;
+        { model.block_backward(std::size_t{}, pass, x, saved) } -> std::same_as<View<T, 2>>;
+        model.embed_backward(pass, x, saved);
+    };
+};
+
+template <class M, class T>
+concept model = lists_units<M> && runs_units_forward<M, T> && runs_units_backward<M, T>;
+
+}  // namespace lockstep::nn

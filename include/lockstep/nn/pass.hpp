@@ -1,0 +1,74 @@
+#pragma once
+// Pass: what a module sees of the step while one unit is in use.
+
+#include <cstdint>
+#include <span>
+
+#include "lockstep/core/random.hpp"
+#include "lockstep/nn/declaration.hpp"
+#include "lockstep/precision/mixed.hpp"
+#include "lockstep/tensor/storage.hpp"
+
+namespace lockstep::nn {
+
+using tensor::View;
+
+/// Told when a backward pass has added its last contribution to the gradient of a parameter of a unit.
+struct GradientSink {
+    void* object                                                              = nullptr;
+    void (*contributed)(void* object, std::size_t unit, ParameterIndex index) = nullptr;
+};
+
+/// The weights and gradients of one unit, the shape of the micro-batch, random numbers and memory.
+template <class T, class Storage>
+class Pass {
+public:
+    using element     = T;
+    using accumulator = precision::accumulator<T>;
+    using Workspace   = typename Storage::Workspace;
+
+    Workspace*             workspace = nullptr;
+    state::Unit const*     unit      = nullptr;
+    std::size_t            index     = 0;  // of the unit
+    std::span<T const>     weights;        // of the unit, in its layout
+    std::span<accumulator> gradients;      // of the unit; empty in a forward pass
+    std::size_t            batch    = 0;   // B
+    std::size_t            sequence = 0;   // T
+    bool                   training = true;
+    std::uint64_t          seed         = 0;
+    std::uint64_t          version      = 0;
+    std::uint64_t          first_sample = 0;  // global index of the first sequence
+    GradientSink           sink;
+
+    std::size_t tokens() const noexcept { return batch * sequence; }  // N
+
+    state::Matrix<T const> matrix(ParameterIndex i) const { return unit->parameters[i].matrix(weights); }
+    View<T const, 1>       vector(ParameterIndex i) const {
+        auto const values = unit->parameters[i].vector(weights);
+        return {values.data(), {values.size()}};
+    }
+    state::Matrix<accumulator> matrix_gradient(ParameterIndex i) const { return unit->parameters[i].matrix(gradients); }
+    View<accumulator, 1>       vector_gradient(ParameterIndex i) const {
+        auto const values = unit->parameters[i].vector(gradients);
+        return {values.data(), {values.size()}};
+    }
+
+    /// A module calls this once per use of a parameter in backward, when its contribution has been added.
+    void contributed(ParameterIndex i) const {
+        if (sink.contributed != nullptr) sink.contributed(sink.object, index, i);
+    }
+
+    /// A new activation (rows, columns), uninitialised.
+    View<T, 2> activation(std::size_t rows, std::size_t columns) const { return workspace->template take<T, 2>({rows, columns}); }
+
+    /// A new vector of statistics, uninitialised.
+    View<accumulator, 1> statistics(std::size_t n) const { return workspace->template take<accumulator, 1>({n}); }
+
+    /// Key of the random numbers of a place: the same on every rank, layout and recomputation.
+    RandomKey random(std::uint32_t site) const noexcept {
+        constexpr std::uint32_t activations = 0x40000000u;
+        return {seed, activations | static_cast<std::uint32_t>(index) << 8 | site, static_cast<std::uint32_t>(version)};
+    }
+};
+
+}  // namespace lockstep::nn

@@ -1,0 +1,127 @@
+#pragma once
+// Transformer: embedding, blocks, head. It knows its units and how to run each; it knows no parallelism and owns no weights.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "lockstep/nn/embedding.hpp"
+#include "lockstep/nn/head.hpp"
+#include "lockstep/nn/recompute.hpp"
+#include "lockstep/state/model_sizes.hpp"
+
+namespace lockstep::nn {
+
+/// What a model is built with besides its sizes.
+struct ModelOptions {
+    float         dropout   = 0;      // on embeddings, attention weights and both residual branches
+    bool          recompute = false;  // keep only the inputs of blocks
+    state::Layout layout    = {};     // of matrices
+};
+
+/// A decoder-only model. `Architecture` names Block and Norm, and makes the embedding, a block and the head from sizes.
+/// Unit 0 is the root (embedding and head), unit 1 + l is block l. Legend: N tokens, C channels.
+template <class Storage, class Architecture>
+class Transformer {
+public:
+    using storage   = Storage;
+    using Block     = Recompute<typename Architecture::Block>;
+    using LastStage = Head<typename Architecture::Norm>;
+    template <class T>
+    using PassOf = Pass<T, Storage>;
+
+    /// What a micro-step's forward saves.
+    template <class T>
+    struct Saved {
+        typename Embedding::template Saved<T>          embedding;
+        std::vector<typename Block::template Saved<T>> blocks;
+        typename LastStage::template Saved<T>          head;
+    };
+
+    explicit Transformer(state::ModelSizes const& sizes, ModelOptions const& options = {})
+        : sizes_(sizes),
+          embedding_(Architecture::embedding(sizes, options)),
+          block_{Architecture::block(sizes, options), options.recompute},
+          head_(Architecture::head(sizes)) {
+        sizes.validate();
+        state::Unit root{.name = "root", .parameters = {}, .size = 0, .root = true};
+        Declaration root_declaration(root, options.layout);
+        embedding_.declare(root_declaration);
+        head_.declare(root_declaration, embedding_.table_index);
+        units_.push_back(std::move(root));
+
+        state::Unit block{.name = "block", .parameters = {}};
+        Declaration block_declaration(block, options.layout);
+        block_.declare(block_declaration);
+        for (std::size_t layer = 0; layer < sizes.layers; ++layer) {
+            state::Unit unit = block;
+            unit.name        = block_prefix(layer);
+            for (state::Parameter& parameter : unit.parameters) {
+                parameter.name = unit.name + "." + parameter.name;
+                parameter.purpose |= static_cast<std::uint32_t>(layer + 1) << 8;
+            }
+            units_.push_back(std::move(unit));
+        }
+    }
+
+    state::ModelSizes const&        sizes() const noexcept { return sizes_; }
+    std::vector<state::Unit> const& units() const noexcept { return units_; }
+
+    template <class T>
+    Saved<T> make_saved() const {
+        return {.embedding = {}, .blocks = std::vector<typename Block::template Saved<T>>(sizes_.layers), .head = {}};
+    }
+
+    template <class T>
+    View<T, 2> embed(PassOf<T>& pass, std::span<std::int32_t const> tokens, Saved<T>& saved) const {
+        return embedding_.forward(pass, tokens, saved.embedding);
+    }
+    template <class T>
+    void embed_backward(PassOf<T>& pass, View<T, 2> dx, Saved<T>& saved) const {
+        embedding_.backward(pass, dx, saved.embedding);
+    }
+
+    template <class T>
+    View<T, 2> block(std::size_t layer, PassOf<T>& pass, View<T, 2> x, Saved<T>& saved) const {
+        return block_.forward(pass, x, saved.blocks[layer]);
+    }
+    template <class T>
+    View<T, 2> block_backward(std::size_t layer, PassOf<T>& pass, View<T, 2> dy, Saved<T>& saved) const {
+        return block_.backward(pass, dy, saved.blocks[layer]);
+    }
+
+    /// The sum of the losses of all valid tokens.
+    template <class T>
+    ExactSum loss(PassOf<T>& pass, View<T, 2> x, std::span<std::int32_t const> labels, Saved<T>& saved) const {
+        return head_.forward(pass, x, labels, saved.head);
+    }
+    template <class T>
+    View<T, 2> loss_backward(PassOf<T>& pass, std::span<std::int32_t const> labels, precision::accumulator<T> scale, Saved<T>& saved) const {
+        return head_.backward(pass, labels, scale, saved.head);
+    }
+
+    /// Logits (rows of x, V), for sampling.
+    template <class T>
+    View<precision::accumulator<T>, 2> logits(PassOf<T>& pass, View<T, 2> x) const {
+        return head_.logits(pass, x);
+    }
+
+    /// Calls visit(name, view) for each activation that is saved.
+    template <class T, class F>
+    void inspect(Saved<T> const& saved, F&& visit) const {
+        for (std::size_t layer = 0; layer < sizes_.layers; ++layer)
+            block_.inspect(saved.blocks[layer], [&](std::string const& name, auto view) { visit(block_prefix(layer) + "." + name, view); });
+        head_.inspect(saved.head, visit);
+    }
+
+private:
+    static std::string block_prefix(std::size_t layer) { return "h." + std::to_string(layer); }
+
+    state::ModelSizes        sizes_;
+    Embedding                embedding_;
+    Block                    block_;
+    LastStage                head_;
+    std::vector<state::Unit> units_;
+};
+
+}  // namespace lockstep::nn
