@@ -1,0 +1,50 @@
+#pragma once
+// What strategies need of a communicator. `comm::Communicator` has it; so may a virtual cluster.
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/comm/wire.hpp"
+#include "lockstep/state/unit.hpp"
+
+namespace lockstep::parallel {
+
+/// An operation in flight: `advance` does what can be done without waiting and says whether it is over, `wait` ends it.
+template <class O>
+concept operation = std::movable<O> && requires(O operation) {
+    { operation.advance() } -> std::convertible_to<bool>;
+    operation.wait();
+};
+
+template <class C>
+concept ranks_itself = requires(C const& c) {
+    { c.rank() } -> std::convertible_to<std::size_t>;
+    { c.size() } -> std::convertible_to<std::size_t>;
+};
+
+/// Operations of one communicator do not see those of its duplicate.
+template <class C>
+concept duplicates = requires(C const& c) {
+    { c.duplicate() } -> std::same_as<C>;
+};
+
+/// Parts of a buffer, one a rank, are summed over the ranks in a fixed order, or collected.
+template <class C>
+concept makes_operations = requires(C const& c, std::vector<state::Range> parts) {
+    { c.template ordered_reduction<float>(parts, comm::Wire::fp32, 0) } -> operation;
+    { c.template all_gather<float>(parts, 0) } -> operation;
+};
+
+/// Sums integers, which no order can change, and shows one value of each rank to all.
+template <class C>
+concept agrees = requires(C const& c, std::span<std::int64_t> words) {
+    c.start_sum(words).wait();
+    { c.gather_values(std::uint64_t{}) } -> std::same_as<std::vector<std::uint64_t>>;
+};
+
+template <class C>
+concept communicator = std::movable<C> && ranks_itself<C> && duplicates<C> && makes_operations<C> && agrees<C>;
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,96 @@
+#pragma once
+// Replicated (data parallel, Li et al. 2020, arXiv:2006.15704): every rank holds everything; buckets of gradients are summed
+// over the ranks while backward goes on.
+
+#include "lockstep/comm/fwd.hpp"
+#include "lockstep/parallel/communicator.hpp"
+#include "lockstep/parallel/reduction_queue.hpp"
+#include "lockstep/parallel/strategy.hpp"
+#include "lockstep/state/shard.hpp"
+
+namespace lockstep::parallel {
+
+template <class Comm = comm::Communicator>
+struct Replicated {
+    using Communicator = Comm;
+
+    static constexpr bool shards_parameters = false;
+
+    template <class Precision, class Storage>
+    class Bound {
+    public:
+        using Compute = typename Precision::compute;
+        using Master  = typename Precision::master;
+
+        Bound(Comm const& world, std::span<state::Unit const> units, Options const& options)
+            : sums_(world.duplicate()),
+              reductions_(world.duplicate()),
+              units_(units),
+              offsets_(state::unit_offsets(units)),
+              buckets_(state::backward_buckets(units, std::min(options.first_bucket_bytes, options.bucket_bytes) / sizeof(Master),
+                                               options.bucket_bytes / sizeof(Master))),
+              weights_(offsets_.back(), observe::Category::parameters),
+              gradients_(offsets_.back(), observe::Category::gradients),
+              wire_(options.wire.value_or(comm::wire_of<typename Precision::reduce>)),
+              queue_(operations(), options.overlap) {}
+
+        std::size_t   rank() const noexcept { return static_cast<std::size_t>(sums_.rank()); }
+        std::size_t   ranks() const noexcept { return static_cast<std::size_t>(sums_.size()); }
+        std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
+
+        std::span<Compute const> acquire(std::size_t unit, Phase) {
+            queue_.advance();
+            return part(weights_.span(), unit);
+        }
+        void              release(std::size_t, Phase) { queue_.advance(); }
+        std::span<Master> gradients(std::size_t unit) { return part(gradients_.span(), unit); }
+
+        std::span<state::GradientBucket const> buckets() const noexcept { return buckets_; }
+        bool                                   reduces_each_micro_step() const noexcept { return false; }
+
+        void reduce(state::BucketIndex bucket) {
+            state::Range const range = buckets_[bucket].range;
+            auto const         mine  = state::even_ranges({0, range.size()}, ranks())[rank()];
+            bytes_sent_ += (range.size() - mine.size()) * (wire_ == comm::Wire::bf16 ? 2 : sizeof(Master)) + mine.size() * (ranks() - 1) * sizeof(Master);
+            queue_.submit({.operation = bucket, .buffer = gradients_.span().subspan(range.begin, range.size()), .mine = {}, .result = comm::Result::gathered});
+        }
+        void wait() { queue_.drain(); }
+
+        Owned<Compute, Master> owned(std::size_t unit) {
+            return {{0, units_[unit].size}, part(weights_.span(), unit), part(gradients_.span(), unit), state::shards(units_[unit], ranks())[rank()]};
+        }
+        void publish() noexcept {}
+        void assemble(std::size_t, std::span<Master>) noexcept {}
+
+        auto                       start_sum(std::span<std::int64_t> words) { return sums_.start_sum(words); }
+        std::vector<std::uint64_t> gather_values(std::uint64_t value) const { return sums_.gather_values(value); }
+
+    private:
+        using Reduction = decltype(std::declval<Comm const&>().template ordered_reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32, 0));
+
+        std::vector<Reduction> operations() const {
+            std::vector<Reduction> result;
+            for (state::GradientBucket const& bucket : buckets_)
+                result.push_back(reductions_.template ordered_reduction<Master>(state::even_ranges({0, bucket.range.size()}, ranks()), wire_, static_cast<int>(result.size())));
+            return result;
+        }
+
+        template <class T>
+        std::span<T> part(std::span<T> all, std::size_t unit) const {
+            return all.subspan(offsets_[unit], offsets_[unit + 1] - offsets_[unit]);
+        }
+
+        Comm                                          sums_;        // loss, norm and counts
+        Comm                                          reductions_;  // gradients
+        std::span<state::Unit const>                  units_;
+        std::vector<std::size_t>                      offsets_;
+        std::vector<state::GradientBucket>            buckets_;
+        typename Storage::template Buffer<Compute>    weights_;
+        typename Storage::template Buffer<Master>     gradients_;
+        comm::Wire                                    wire_;
+        ReductionQueue<Reduction, Master, Storage>    queue_;
+        std::uint64_t                                 bytes_sent_ = 0;
+    };
+};
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,113 @@
+#pragma once
+// The contract of a parallelism strategy: it holds the weights and gradients of a run and decides when they travel.
+//
+// A strategy is a type with the run-time `Options`; `Bound<Precision, Storage>` is the strategy at work on the units of a model.
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lockstep/comm/wire.hpp"
+#include "lockstep/precision/mixed.hpp"
+#include "lockstep/state/bucket.hpp"
+#include "lockstep/tensor/arena_storage.hpp"
+
+namespace lockstep::parallel {
+
+/// What the weights are acquired for. Units are acquired first to last in forward and evaluate, last to first in backward.
+enum class Phase { forward, backward, evaluate };
+
+/// When gathered weights may go: as soon as they have been used, or with the version.
+enum class Reshard { always, never };
+
+/// Where gradients of several micro-steps add up: in each rank before the reduction, or in the shards after it.
+enum class Accumulate { local, sharded };
+
+/// Run-time choices of all strategies; each reads those that concern it.
+struct Options {
+    std::size_t               bucket_bytes       = std::size_t{25} << 20;  // 0: one bucket a parameter
+    std::size_t               first_bucket_bytes = std::size_t{1} << 20;
+    std::size_t               prefetch           = 1;  // units gathered ahead of use
+    Reshard                   reshard            = Reshard::always;
+    bool                      overlap            = true;  // off: gradients start to travel when all are there
+    std::optional<Accumulate> accumulate         = {};    // empty: as the strategy prefers
+    std::optional<comm::Wire> wire               = {};    // empty: as the precision policy says
+};
+
+/// The part of a unit that this rank updates.
+template <class Compute, class Master>
+struct Owned {
+    state::Range       range;      // of the unit
+    std::span<Compute> weights;    // of the range; visible to all after `publish`
+    std::span<Master>  gradients;  // of the range, summed over all ranks after `wait`
+    state::Range       counted;    // part of the range that this rank counts in global sums: every element is counted by one rank
+};
+
+/// Makes a unit's full weights readable, in its layout, and may start to collect the next ones of the schedule.
+template <class B, class P>
+concept acquires = requires(B b, std::size_t unit, Phase phase) {
+    { b.acquire(unit, phase) } -> std::same_as<std::span<typename P::compute const>>;
+};
+
+/// May free what `acquire` made readable.
+template <class B>
+concept releases = requires(B b, std::size_t unit, Phase phase) { b.release(unit, phase); };
+
+/// Gives the unit's full gradient buffer, to which backward adds.
+template <class B, class P>
+concept collects_gradients = requires(B b, std::size_t unit) {
+    { b.gradients(unit) } -> std::same_as<std::span<typename P::master>>;
+};
+
+/// Names its buckets, says whether each micro-step reduces them or only the last, and may only *start* work in `reduce`.
+template <class B>
+concept reduces = requires(B b, state::BucketIndex bucket) {
+    { b.buckets() } -> std::convertible_to<std::span<state::GradientBucket const>>;
+    { b.reduces_each_micro_step() } -> std::convertible_to<bool>;
+    b.reduce(bucket);
+};
+
+/// Ends all work that `reduce` and `acquire` started.
+template <class B>
+concept waits = requires(B b) { b.wait(); };
+
+/// Says which part of a unit this rank updates.
+template <class B, class P>
+concept owns = requires(B b, std::size_t unit) {
+    { b.owned(unit) } -> std::same_as<Owned<typename P::compute, typename P::master>>;
+};
+
+/// Makes the updated weights the ones that the next `acquire` reads, on all ranks.
+template <class B>
+concept publishes = requires(B b) { b.publish(); };
+
+/// Collects on every rank the whole of a unit's buffer of which each rank has filled its owned part.
+template <class B, class P>
+concept assembles = requires(B b, std::size_t unit, std::span<typename P::master> whole) { b.assemble(unit, whole); };
+
+/// Sums integers over the ranks, shows a value of each rank to all, counts the bytes it has sent.
+template <class B>
+concept agrees_on = requires(B b, std::span<std::int64_t> words) {
+    b.start_sum(words).wait();
+    { b.gather_values(std::uint64_t{}) } -> std::same_as<std::vector<std::uint64_t>>;
+    { b.rank() } -> std::convertible_to<std::size_t>;
+    { b.ranks() } -> std::convertible_to<std::size_t>;
+    { b.bytes_sent() } -> std::convertible_to<std::uint64_t>;
+};
+
+template <class B, class P>
+concept bound_strategy = acquires<B, P> && releases<B> && collects_gradients<B, P> && reduces<B> && waits<B> && owns<B, P> && publishes<B> &&
+                         assembles<B, P> && agrees_on<B>;
+
+/// Says whether a rank may own part of a parameter, so that only elementwise optimizers fit.
+template <class S>
+concept declares_sharding = requires {
+    { S::shards_parameters } -> std::convertible_to<bool>;
+};
+
+template <class S, class P = precision::Fp32, class Storage = tensor::ArenaStorage>
+concept strategy = declares_sharding<S> && bound_strategy<typename S::template Bound<P, Storage>, P>;
+
+}  // namespace lockstep::parallel

@@ -1,0 +1,57 @@
+#pragma once
+// Agreement: all ranks must hold the same value; the one that differs is named.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep {
+
+/// 64-bit mixing of a running digest with one more value.
+constexpr std::uint64_t digest(std::uint64_t seed, std::uint64_t value) noexcept {
+    std::uint64_t x = seed ^ (value + 0x9E3779B97F4A7C15u + (seed << 6) + (seed >> 2));
+    x               = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x               = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+/// Of what must be the same on all ranks before the first step.
+template <class Sizes, class Options>
+std::uint64_t configuration_digest(Sizes const& s, Options const& options) {
+    std::uint64_t d = digest(0, LOCKSTEP_VERSION_MAJOR << 16 | LOCKSTEP_VERSION_MINOR << 8 | LOCKSTEP_VERSION_PATCH);
+    for (std::uint64_t size : {static_cast<std::uint64_t>(s.arch), s.layers, s.heads, s.kv_heads, s.dim, s.ffn, s.vocab, s.sequence}) d = digest(d, size);
+    d = digest(digest(d, std::bit_cast<std::uint64_t>(s.norm_eps)), std::bit_cast<std::uint64_t>(s.rope_theta));
+    d = digest(digest(d, options.seed), options.micro_batch);
+    d = digest(d, std::bit_cast<std::uint64_t>(options.max_norm));
+    d = digest(digest(d, std::bit_cast<std::uint32_t>(options.model.dropout)), options.model.recompute);
+    d = digest(digest(d, options.strategy.bucket_bytes), options.strategy.prefetch);
+    return digest(d, static_cast<std::uint64_t>(options.strategy.reshard));
+}
+
+/// Raises a peer error on every rank if one rank's value differs from what most ranks hold (from rank 0's where none is held by most). Collective.
+template <class Strategy>
+void agree(Strategy& strategy, std::uint64_t value, std::string_view what) {
+    std::vector<std::uint64_t> const values = strategy.gather_values(value);
+    std::uint64_t                    usual  = values[0];
+    std::size_t                      most   = 0;
+    for (std::uint64_t candidate : values) {
+        std::size_t const held = static_cast<std::size_t>(std::count(values.begin(), values.end(), candidate));
+        if (held > most) {
+            most  = held;
+            usual = candidate;
+        }
+    }
+    std::string differing;
+    for (std::size_t rank = 0; rank < values.size(); ++rank)
+        if (values[rank] != usual) differing += (differing.empty() ? "" : ", ") + std::to_string(rank);
+    if (!differing.empty())
+        peer_error("the ranks do not hold the same ", what, ": rank ", differing, " of ", values.size(), " ranks differs from the others (this is rank ", strategy.rank(), ")");
+}
+
+}  // namespace lockstep

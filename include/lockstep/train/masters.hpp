@@ -1,0 +1,170 @@
+#pragma once
+// Masters: the full-precision parameters and optimizer state that this rank owns, and the one pass that updates them.
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <vector>
+
+#include "lockstep/core/exact_sum.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/kernel/checksum.hpp"
+#include "lockstep/kernel/convert.hpp"
+#include "lockstep/kernel/norm.hpp"
+#include "lockstep/optim/groups.hpp"
+#include "lockstep/optim/optimizer.hpp"
+#include "lockstep/parallel/strategy.hpp"
+#include "lockstep/runtime/parallel_for.hpp"
+
+namespace lockstep {
+
+/// Masters are the compute weights themselves where both have the same type.
+template <class Precision, class Optimizer, class Storage>
+class Masters {
+public:
+    using Compute = typename Precision::compute;
+    using Master  = typename Precision::master;
+    using Owned   = parallel::Owned<Compute, Master>;
+
+    static constexpr bool shared_with_weights = std::same_as<Compute, Master>;
+
+    Masters(std::span<state::Unit const> units, std::vector<Owned> owned, optim::ParameterGroups const& groups) : units_(units), owned_(std::move(owned)) {
+        std::size_t count = 0;
+        for (Owned const& part : owned_) count += part.range.size();
+        if constexpr (!shared_with_weights) masters_ = {count, observe::Category::masters};
+        slots_ = {count * Optimizer::state_slots, observe::Category::optimizer_state};
+
+        std::size_t before = 0;
+        for (std::size_t u = 0; u < units.size(); ++u) {
+            values_.push_back(whole_masters(u, before));
+            for (state::Parameter const& parameter : units[u].parameters) add_pieces(u, parameter, groups.of(parameter), before, count);
+            before += owned_[u].range.size();
+        }
+    }
+
+    /// This rank's part of a unit.
+    std::span<Master> values(std::size_t unit) noexcept { return values_[unit]; }
+
+    /// Every element from its own random number, whoever owns it.
+    void initialize(std::uint64_t seed) {
+        for_each_element([seed](state::Parameter const& parameter, std::size_t element) {
+            if (parameter.initial.deviation == 0) return static_cast<Master>(parameter.initial.mean);
+            return static_cast<Master>(parameter.initial.mean + parameter.initial.deviation * random_normal({seed, parameter.purpose, 0}, element));
+        });
+    }
+
+    /// Row-major values of one parameter of a unit; what this rank does not own is passed over.
+    void assign(std::size_t unit, state::Parameter const& parameter, std::span<float const> row_major) {
+        assign_parameter(unit, parameter, [&](state::Parameter const&, std::size_t element) { return static_cast<Master>(row_major[element]); });
+    }
+
+    /// Rounds the masters into the compute weights.
+    void write_weights() {
+        if constexpr (!shared_with_weights)
+            for (std::size_t u = 0; u < units_.size(); ++u) kernel::convert(std::span<Master const>(values_[u]), owned_[u].weights);
+    }
+
+    /// The sum of the squares of all gradients that this rank counts; equal bits however they are shared out.
+    ExactSum gradient_squares() const {
+        ExactSum sum;
+        for (std::size_t u = 0; u < units_.size(); ++u)
+            for (state::Parameter const& parameter : units_[u].parameters) {
+                state::Range const range = intersect(parameter.range(), owned_[u].counted);
+                if (range.empty()) continue;
+                sum += kernel::sum_of_squares(std::span<Master const>(owned_[u].gradients.subspan(range.begin - owned_[u].range.begin, range.size())),
+                                              parameter.map.granule());
+            }
+        return sum;
+    }
+
+    /// A number that changes when any owned master does.
+    std::uint64_t checksum() const {
+        std::uint64_t sum = 0;
+        for (std::size_t u = 0; u < units_.size(); ++u)
+            sum += kernel::checksum(std::span<Master const>(values_[u]), (static_cast<std::uint64_t>(u) << 40) + owned_[u].range.begin);
+        return sum;
+    }
+
+    /// Updates what this rank owns, rounds it into the compute weights and clears the gradients, block by block.
+    void update(Optimizer const& optimizer, optim::StepInfo const& step) {
+        runtime::parallel_for(pieces_.size(), piece_elements, [&](std::size_t i) {
+            Piece const&        piece = pieces_[i];
+            std::size_t const   n     = piece.range.size();
+            optim::StepInfo     info  = step;
+            info.learning_rate *= piece.learning_rate;
+            optim::Slots<Optimizer, Master> slots;
+            for (std::size_t s = 0; s < Optimizer::state_slots; ++s) slots[s] = {piece.slots + s * slot_stride_, n};
+            optimizer.update(optim::Slice<Master>{piece.parameter, piece.range, {piece.values, n}, {piece.gradients, n}}, slots, info);
+            if constexpr (!shared_with_weights) kernel::convert_block(std::span<Master const>(piece.values, n), std::span<Compute>(piece.weights, n));
+            std::fill_n(piece.gradients, n, Master{});
+        });
+    }
+
+    /// Clears the gradients of a step that is not applied.
+    void discard_gradients() {
+        for (Owned& part : owned_) std::fill(part.gradients.begin(), part.gradients.end(), Master{});
+    }
+
+private:
+    static constexpr std::size_t piece_elements = 16384;  // masters, gradients, two slots and weights stay in the L2 cache
+
+    /// What one task updates: part of one parameter, or all of it for an optimizer that needs whole tensors.
+    struct Piece {
+        state::Parameter parameter;  // with the group's decay
+        state::Range     range;      // of the unit
+        Master*          values;
+        Master*          gradients;
+        Compute*         weights;
+        Master*          slots;
+        double           learning_rate;
+    };
+
+    std::span<Master> whole_masters(std::size_t unit, [[maybe_unused]] std::size_t before) {
+        if constexpr (shared_with_weights)
+            return owned_[unit].weights;
+        else
+            return masters_.span().subspan(before, owned_[unit].range.size());
+    }
+
+    void add_pieces(std::size_t unit, state::Parameter const& parameter, optim::Group group, std::size_t before, std::size_t count) {
+        Owned const&       owned = owned_[unit];
+        state::Range const range = intersect(parameter.range(), owned.range);
+        std::size_t const  step  = optim::enable_elementwise<Optimizer> ? piece_elements : std::max<std::size_t>(range.size(), 1);
+        slot_stride_             = count;
+        for (std::size_t begin = range.begin; begin < range.end; begin += step) {
+            std::size_t const at     = begin - owned.range.begin;
+            Piece             piece{parameter, {begin, std::min(range.end, begin + step)}, values_[unit].data() + at, owned.gradients.data() + at,
+                        owned.weights.data() + at, slots_.span().data() + before + at, group.learning_rate};
+            piece.parameter.decays = group.decays;
+            pieces_.push_back(std::move(piece));
+        }
+    }
+
+    template <class Value>
+    void for_each_element(Value const& value) {
+        for (std::size_t u = 0; u < units_.size(); ++u)
+            for (state::Parameter const& parameter : units_[u].parameters) assign_parameter(u, parameter, value);
+    }
+
+    template <class Value>
+    void assign_parameter(std::size_t unit, state::Parameter const& parameter, Value const& value) {
+        state::Range const owned  = owned_[unit].range;
+        Master* const      values = values_[unit].data();
+        runtime::parallel_for(parameter.rows, 32 * parameter.columns, [&](std::size_t row) {
+            for (std::size_t column = 0; column < parameter.columns; ++column) {
+                std::size_t const position = parameter.offset + parameter.map(row, column);
+                if (position >= owned.begin && position < owned.end) values[position - owned.begin] = value(parameter, row * parameter.columns + column);
+            }
+        });
+    }
+
+    std::span<state::Unit const>              units_;
+    std::vector<Owned>                        owned_;
+    typename Storage::template Buffer<Master> masters_;
+    typename Storage::template Buffer<Master> slots_;  // slot after slot, each as long as all that is owned
+    std::size_t                               slot_stride_ = 0;
+    std::vector<std::span<Master>>            values_;  // by unit
+    std::vector<Piece>                        pieces_;
+};
+
+}  // namespace lockstep
