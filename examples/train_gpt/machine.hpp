@@ -1,0 +1,25 @@
+#pragma once
+// What a run asks of its machine: the peak that it is measured against, a place for its results, a terminal.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.hpp"
+
+namespace train_gpt {
+
+struct Processor {
+    double peak_flops = 0;  // multiply-adds per second times two, of all threads of all ranks, in registers
+    int    threads    = 1;  // of a rank
+};
+
+/// Measures all ranks at once, for a few milliseconds. Collective.
+Processor measure_processor(lockstep::comm::Communicator const& world, int threads);
+
+/// Makes the directory, or says why that is impossible.
+void prepare_directory(std::string const& directory);
+
+void print_sample(std::vector<std::int32_t> const& tokens, bool text);
+
+}  // namespace train_gpt

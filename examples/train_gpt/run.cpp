@@ -1,0 +1,112 @@
+// The parts of a run that depend on no model type.
+
+#include "run.hpp"
+
+#include <filesystem>
+
+#include "lockstep/plan/memory.hpp"
+
+namespace train_gpt {
+
+RunData open_data(Settings const& settings, std::size_t ranks) {
+    ls::data::Tokens const all   = settings.data.empty() ? ls::data::source_text(LOCKSTEP_SOURCE_DIR) : ls::data::Tokens::open(settings.data);
+    std::size_t const      needs = settings.sequence + 1;
+    all.check_vocabulary(settings.sizes.vocab);
+    RunData data{all, {}};
+    if (!settings.val_data.empty()) {
+        data.held_out = ls::data::Tokens::open(settings.val_data);
+        data.held_out->check_vocabulary(settings.sizes.vocab);
+    } else if (settings.val_fraction > 0) {
+        auto const split = ls::data::hold_out(all, settings.val_fraction);
+        data             = {split.train, split.held_out};
+        if (data.held_out->size() < needs && settings.eval_every == 0) data.held_out.reset();  // too short, and not asked for
+    }
+    if (settings.eval_every != 0 && !data.held_out) ls::input_error("--eval-every ", settings.eval_every, ": expected held-out data, found --val-fraction 0 and no --val-data");
+    ls::data::windows(data.train.size(), settings.sequence, data.train.name());
+    static_cast<void>(ranks);
+    return data;
+}
+
+void together(ls::comm::Communicator const& world, std::function<void()> const& body) {
+    std::string failure;
+    try {
+        body();
+    } catch (ls::Error const& error) {
+        failure = error.what();
+    }
+    std::vector<std::uint64_t> const lengths = world.gather_values(failure.size());
+    for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+        if (lengths[rank] == 0) continue;
+        failure.resize(lengths[rank]);
+        world.broadcast(failure, static_cast<int>(rank));
+        throw ls::Error(ls::Fault::input, failure);
+    }
+}
+
+ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator const& world, Processor const& processor, RunData const& data) {
+    auto const&           z = s.sizes;
+    ls::report::RunHeader run;
+    run.machine    = ls::report::this_machine();
+    run.isa        = name(ls::kernel::isa());
+    run.threads    = processor.threads;
+    run.ranks      = world.size();
+    run.parameters = ls::plan::parameter_count(z);
+    auto const add = [&](std::string what, auto const&... parts) { run.settings.emplace_back(std::move(what), ls::sentence(parts...)); };
+    add("model", name(z.arch), ", ", z.layers, " layers, ", z.heads, " heads", z.kv_heads != z.heads ? ls::sentence(" (", z.kv_heads, " of keys and values)") : "", ", dim ", z.dim,
+        ", ffn ", z.ffn, ", vocabulary ", z.vocab, ", ", s.sequence, " tokens a sequence");
+    char const* const precisions[]{"fp32", "bf16 compute, fp32 masters", "fp16 compute, fp32 masters, loss scaled"};
+    char const* const optimizers[]{"sgd", "adam", "adamw"};
+    char const* const strategies[]{"", "single", "replicated", "sharded"};
+    add("step", s.global_batch, " sequences, ", s.micro_batch, " at once, ", precisions[static_cast<int>(s.precision)], ", ", optimizers[static_cast<int>(s.optimizer)], ", ",
+        strategies[static_cast<int>(s.strategy)]);
+    add("data", data.train.name(), ", ", data.train.size(), " tokens", data.held_out ? ls::sentence(", ", data.held_out->size(), " held out") : "");
+    add("peak flops", ls::report::readable_count(processor.peak_flops), "FLOP/s measured, multiply-adds of all threads");
+    ls::observe::Ledger& ledger = ls::observe::ledger();
+    for (std::size_t c = 0; c < ls::observe::categories; ++c) run.bytes[c] = ledger[static_cast<ls::observe::Category>(c)].now.load();
+    run.predicted_peak = ledger.total().now.load() + ls::plan::activation_bytes(z, s.micro_batch, s.sequence, s.precision == Precision::fp32 ? 4 : 2, s.recompute);
+    return run;
+}
+
+ls::report::StepMetrics metrics_of(ls::StepResult const& r, double step_ms, double data_ms, double flops_per_token, double peak_flops) {
+    using ls::observe::Activity;
+    auto const              ms = [&](Activity a) { return static_cast<double>(r.times[a]) * 1e-6; };
+    ls::report::StepMetrics m;
+    m.step            = r.version;
+    m.loss            = r.loss;
+    m.grad_norm       = r.gradient_norm;
+    m.lr              = r.learning_rate;
+    m.tokens          = r.tokens;
+    m.valid_tokens    = r.valid_tokens;
+    m.applied         = r.applied;
+    m.skip_reason     = name(r.skip);
+    m.loss_scale      = r.loss_scale;
+    m.step_ms         = step_ms;
+    m.compute_ms      = ms(Activity::compute);
+    m.exposed_comm_ms = ms(Activity::parameters_wait) + ms(Activity::gradients_wait);
+    m.update_ms       = ms(Activity::update);
+    m.data_ms         = data_ms;
+    m.other_ms        = step_ms - *m.compute_ms - *m.exposed_comm_ms - *m.update_ms - data_ms;
+    m.tokens_per_s    = static_cast<double>(r.tokens) / step_ms * 1e3;
+    m.tflops          = *m.tokens_per_s * flops_per_token * 1e-12;
+    m.mfu             = *m.tflops * 1e12 / peak_flops;
+    m.mem_peak_bytes          = r.memory.total;
+    m.mem_peak_forward_bytes  = r.memory.forward;
+    m.mem_peak_backward_bytes = r.memory.backward;
+    for (std::size_t c = 0; c < ls::observe::categories; ++c) m.mem[c] = r.memory.category[c];
+    return m;
+}
+
+std::int32_t draw_token(std::vector<float> const& logits, double temperature, double uniform) {
+    auto const best = std::max_element(logits.begin(), logits.end());
+    if (temperature == 0) return static_cast<std::int32_t>(best - logits.begin());
+    double sum = 0;
+    for (float const logit : logits) sum += std::exp((static_cast<double>(logit) - static_cast<double>(*best)) / temperature);
+    double left = uniform * sum;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        left -= std::exp((static_cast<double>(logits[i]) - static_cast<double>(*best)) / temperature);
+        if (left <= 0) return static_cast<std::int32_t>(i);
+    }
+    return static_cast<std::int32_t>(best - logits.begin());
+}
+
+}  // namespace train_gpt

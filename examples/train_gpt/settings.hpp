@@ -1,0 +1,63 @@
+#pragma once
+// What the flags of train_gpt say, checked.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lockstep/data/sampler.hpp"
+#include "lockstep/kernel/isa.hpp"
+#include "lockstep/optim/schedule.hpp"
+#include "lockstep/parallel/strategy.hpp"
+#include "lockstep/state/model_sizes.hpp"
+
+namespace train_gpt {
+
+enum class Precision { fp32, bf16, fp16 };
+enum class Optimizer { sgd, adam, adamw };
+enum class Strategy { automatic, single, replicated, sharded };
+
+struct Settings {
+    // data
+    std::string                 data;      // empty: the project's own sources
+    std::string                 val_data;  // empty: the end of `data`
+    double                      val_fraction = 0.1;
+    std::uint64_t               eval_every   = 0;  // 0: never
+    std::optional<std::int32_t> ignore_label;
+    lockstep::data::Order       order = lockstep::data::Order::shuffled;
+    std::uint64_t               seed  = 1337;
+
+    // model
+    lockstep::state::ModelSizes sizes;
+    std::size_t                 sequence = 0;  // T of a training sequence, at most sizes.sequence
+    float                       dropout  = 0;
+    bool                        recompute = false;
+    std::string                 init;  // empty: random
+
+    // step
+    std::size_t              global_batch = 0;
+    std::size_t              micro_batch  = 0;  // sequences of one forward; 0: as many as the preset allows
+    std::size_t              most_rows    = 0;  // the preset's limit on it
+    Precision                precision    = Precision::bf16;
+    Optimizer                optimizer    = Optimizer::adamw;
+    double                   beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.9, weight_decay = 0.1, clip = 1.0;
+    lockstep::optim::Schedule schedule;
+    std::uint64_t            steps = 0;
+
+    // ranks and threads
+    Strategy                    strategy = Strategy::automatic;
+    lockstep::parallel::Options parallel;
+    int                         threads = 0;  // 0: an equal share of the node's cores
+
+    // results
+    std::string                metrics;
+    std::string                export_dir;
+    std::optional<std::size_t> sample;  // empty: 200 on text, none else
+    std::string                prompt      = "\n";
+    double                     temperature = 0.8;
+};
+
+/// Parses the command line. Returns nothing where help was asked for, and prints it if `prints`.
+std::optional<Settings> parse(int argc, char const* const* argv, bool prints);
+
+}  // namespace train_gpt
