@@ -6,10 +6,11 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+
 #include <string>
 #include <vector>
 
-#include "../probe.hpp"
+#include "probe.hpp"
 #include "lockstep/kernel/gemm.hpp"
 
 namespace {
