@@ -55,7 +55,7 @@ template <class X, class W, class B, precision::compute_element Y, class A>
 void layernorm_forward(View<X, 2> x,             // (N,C)
                        View<W, 1> gamma,         // (C)
                        View<B, 1> beta,          // (C)
-                       float eps, View<Y, 2> y,  // (N,C)
+                       double eps, View<Y, 2> y,  // (N,C)
                        View<A, 1> mean,          // (N)
                        View<A, 1> rstd) {        // (N)
     static_assert(std::same_as<A, precision::accumulator<std::remove_const_t<X>>>, "lockstep: statistics must be in the accumulator of x");
@@ -110,7 +110,7 @@ void layernorm_backward(View<DY, 2> dy,      // (N,C)
 template <class X, class W, precision::compute_element Y, class A>
 void rmsnorm_forward(View<X, 2> x,             // (N,C)
                      View<W, 1> gamma,         // (C)
-                     float eps, View<Y, 2> y,  // (N,C)
+                     double eps, View<Y, 2> y,  // (N,C)
                      View<A, 1> rstd) {        // (N)
     static_assert(std::same_as<A, precision::accumulator<std::remove_const_t<X>>>, "lockstep: statistics must be in the accumulator of x");
     std::size_t const rows = x.extent(0), columns = x.extent(1);

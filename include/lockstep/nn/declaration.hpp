@@ -35,18 +35,24 @@ public:
     }
 
     /// A number for each place that draws random numbers, distinct in the unit.
-    std::uint32_t random_site() { return sites_++; }
+    std::uint32_t random_site() {
+        require(sites_ < most_places, "nn: a unit draws random numbers in at most ", most_places, " places, the unit ", unit_.name, " in more");
+        return sites_++;
+    }
 
 private:
     ParameterIndex add(state::Parameter parameter) {
         for (state::Parameter const& other : unit_.parameters)
             require(other.name != parameter.name, "nn: the unit ", unit_.name, " declares the parameter ", parameter.name, " twice");
+        require(unit_.parameters.size() < most_places, "nn: a unit has at most ", most_places, " parameters, the unit ", unit_.name, " more");
         parameter.offset  = unit_.size;
         parameter.purpose = static_cast<std::uint32_t>(unit_.parameters.size());
         unit_.size += parameter.size();
         unit_.parameters.push_back(std::move(parameter));
         return unit_.parameters.size() - 1;
     }
+
+    static constexpr std::uint32_t most_places = 256;  // the keys of random numbers hold the unit's number above 8 bits
 
     state::Unit&  unit_;
     state::Layout layout_;

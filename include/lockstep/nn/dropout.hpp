@@ -13,6 +13,7 @@ struct Dropout {
     std::uint32_t random_site = 0;  // set by declare
 
     static constexpr bool overwrites_input = true;
+    static constexpr bool returns_gradient = true;  // where nothing is dropped
 
     template <class T>
     struct Saved {};

@@ -21,7 +21,7 @@ struct Gpt2Architecture {
     static Embedding embedding(state::ModelSizes const& s, ModelOptions const& o) { return {"wte", "wpe", s.vocab, s.sequence, s.dim, {o.dropout}}; }
 
     static Block block(state::ModelSizes const& s, ModelOptions const& o) {
-        float const eps        = static_cast<float>(s.norm_eps);
+        double const eps       = s.norm_eps;
         float const projection = 0.02f / std::sqrt(2.0f * static_cast<float>(s.layers));
         Heads const heads{s.heads, s.kv_heads, s.dim / s.heads};
         return Block{{Attention{LayerNorm{"ln_1", s.dim, eps}, Linear{"attn.c_attn", s.dim, heads.projected()}, CausalAttention{"attn", heads, o.dropout},
@@ -30,7 +30,7 @@ struct Gpt2Architecture {
                           Dropout{o.dropout}}}};
     }
 
-    static Head<Norm> head(state::ModelSizes const& s) { return {LayerNorm{"ln_f", s.dim, static_cast<float>(s.norm_eps)}, "", s.vocab, s.dim}; }
+    static Head<Norm> head(state::ModelSizes const& s) { return {LayerNorm{"ln_f", s.dim, s.norm_eps}, "", s.vocab, s.dim}; }
 };
 
 template <class Storage>

@@ -21,7 +21,7 @@ struct LlamaArchitecture {
     static Embedding embedding(state::ModelSizes const& s, ModelOptions const& o) { return {"embed_tokens", "", s.vocab, s.sequence, s.dim, {o.dropout}}; }
 
     static Block block(state::ModelSizes const& s, ModelOptions const& o) {
-        float const eps        = static_cast<float>(s.norm_eps);
+        double const eps       = s.norm_eps;
         float const projection = 0.02f / std::sqrt(2.0f * static_cast<float>(s.layers));
         Heads const heads{s.heads, s.kv_heads, s.dim / s.heads};
         return Block{{Attention{RmsNorm{"input_layernorm", s.dim, eps}, Linear{"self_attn.qkv", s.dim, heads.projected(), false}, Rotary{heads, s.rope_theta},
@@ -30,7 +30,7 @@ struct LlamaArchitecture {
                           Linear{"mlp.down_proj", s.ffn, s.dim, false, projection}, Dropout{o.dropout}}}};
     }
 
-    static Head<Norm> head(state::ModelSizes const& s) { return {RmsNorm{"norm", s.dim, static_cast<float>(s.norm_eps)}, "lm_head", s.vocab, s.dim}; }
+    static Head<Norm> head(state::ModelSizes const& s) { return {RmsNorm{"norm", s.dim, s.norm_eps}, "lm_head", s.vocab, s.dim}; }
 };
 
 template <class Storage>

@@ -48,6 +48,10 @@ inline constexpr bool overwrites_input = requires { requires M::overwrites_input
 template <class M>
 inline constexpr bool overwrites_gradient = requires { requires M::overwrites_gradient; };
 
+/// True for a module whose backward may return dy itself, so that a module before it must not overwrite its gradient for it.
+template <class M>
+inline constexpr bool returns_gradient = requires { requires M::returns_gradient; };
+
 /// True for a module that saves its own output: nothing may be written over it.
 template <class M>
 inline constexpr bool keeps_output = requires { requires M::keeps_output; };

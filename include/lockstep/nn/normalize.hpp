@@ -10,7 +10,7 @@ namespace lockstep::nn {
 struct LayerNorm {
     std::string name;
     std::size_t channels = 0;
-    float       eps      = 1e-5f;
+    double      eps      = 1e-5;
 
     ParameterIndex gamma_index = 0;  // set by declare
     ParameterIndex beta_index  = 0;
@@ -57,7 +57,7 @@ static_assert(module<LayerNorm>);
 struct RmsNorm {
     std::string name;
     std::size_t channels = 0;
-    float       eps      = 1e-5f;
+    double      eps      = 1e-5;
 
     ParameterIndex gamma_index = 0;  // set by declare
 

@@ -13,6 +13,7 @@ struct Recompute {
 
     static constexpr bool overwrites_input    = nn::overwrites_input<Body>;
     static constexpr bool overwrites_gradient = nn::overwrites_gradient<Body>;
+    static constexpr bool returns_gradient    = nn::returns_gradient<Body>;
     static constexpr bool keeps_output        = nn::keeps_output<Body>;
     static_assert(!overwrites_input, "lockstep: the body of Recompute must not overwrite its input, which is needed again; see lockstep/nn/module.hpp");
 

@@ -15,10 +15,16 @@ constexpr bool writes_over_nothing_needed() {
     constexpr std::size_t count = 1 + sizeof...(Rest);
     constexpr bool        overwrites[]{overwrites_input<First>, overwrites_input<Rest>...};
     constexpr bool        spoils[]{overwrites_gradient<First>, overwrites_gradient<Rest>...};
+    constexpr bool        returns[]{returns_gradient<First>, returns_gradient<Rest>...};
     constexpr bool        keeps[]{keeps_output<First>, keeps_output<Rest>...};
-    if (count > 1 && (overwrites[0] || spoils[count - 1])) return false;
+    if (overwrites[0]) return false;
     for (std::size_t i = 1; i < count; ++i)
         if (overwrites[i] && keeps[i - 1]) return false;
+    bool own_gradient = false;  // a module behind made the gradient, so that it is not the caller's
+    for (std::size_t i = count; i-- > 0;) {
+        if (spoils[i] && !own_gradient) return false;
+        own_gradient = own_gradient || (!returns[i] && !spoils[i]);
+    }
     return true;
 }
 
@@ -38,7 +44,8 @@ class Sequential {
                   "lockstep: a module that overwrites its input or gradient must not stand first, last or behind one that keeps its output; see lockstep/nn/module.hpp");
 
 public:
-    static constexpr bool keeps_output = detail::last_keeps_output<Modules...>();
+    static constexpr bool keeps_output     = detail::last_keeps_output<Modules...>();
+    static constexpr bool returns_gradient = (nn::returns_gradient<Modules> && ...);
 
     template <class T>
     using Saved = std::tuple<typename Modules::template Saved<T>...>;

@@ -42,6 +42,7 @@ struct ArenaStorage {
 
         template <class T, std::size_t Rank>
         View<T, Rank> keep(Mark mark, View<T, Rank> view) {
+            require(view.contiguous(), "Workspace::keep: the tensor must be contiguous");
             rewind(mark);
             auto kept = take<T, Rank>(view.extents());
             std::memmove(kept.data(), view.data(), view.size() * sizeof(T));

@@ -30,7 +30,7 @@ public:
 
     /// With strides in elements; the last one must be 1.
     View(T* data, Extents extents, Extents strides) : data_(data), extents_(extents), strides_(strides) {
-        require(Rank == 0 || strides[Rank - 1] == 1, "View: the last stride must be 1, found ", strides[Rank - 1]);
+        if constexpr (Rank > 0) require(strides[Rank - 1] == 1, "View: the last stride must be 1, found ", strides[Rank - 1]);
     }
 
     /// Read-only from writable.

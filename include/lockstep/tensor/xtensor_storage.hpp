@@ -2,6 +2,7 @@
 // Storage in xtensor containers, one a tensor: easy to inspect, an allocation for each activation of a step.
 
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -48,6 +49,15 @@ struct XtensorStorage {
         Buffer() = default;
         Buffer(std::size_t count, observe::Category category)
             : container_(xt::uvector<T, BookedAllocator<T>>(count, T{}, BookedAllocator<T>(category)), {count}, {1}) {}
+        Buffer(Buffer&&) = default;
+        /// xt::uvector leaves its allocator, and with it the category, behind when it is assigned to.
+        Buffer& operator=(Buffer&& other) noexcept {
+            if (this == &other) return *this;
+            std::destroy_at(&container_);
+            std::construct_at(&container_, std::move(other.container_));
+            return *this;
+        }
+        ~Buffer() = default;
         std::span<T>        span() noexcept { return {container_.data(), container_.size()}; }
         Container<T> const& container() const noexcept { return container_; }
 

@@ -30,8 +30,16 @@ std::uint64_t configuration_digest(Sizes const& s, Options const& options) {
     d = digest(digest(d, options.seed), options.micro_batch);
     d = digest(d, std::bit_cast<std::uint64_t>(options.max_norm));
     d = digest(digest(d, std::bit_cast<std::uint32_t>(options.model.dropout)), options.model.recompute);
-    d = digest(digest(d, options.strategy.bucket_bytes), options.strategy.prefetch);
-    return digest(d, static_cast<std::uint64_t>(options.strategy.reshard));
+    auto const& layout = options.model.layout;
+    d = digest(digest(digest(d, layout.panel_rows), layout.tile_columns), layout.transposed_tiles);
+    auto const& strategy = options.strategy;
+    d = digest(digest(digest(d, strategy.bucket_bytes), strategy.first_bucket_bytes), strategy.prefetch);
+    d = digest(d, static_cast<std::uint64_t>(strategy.reshard));
+    d = digest(d, strategy.accumulate ? 1 + static_cast<std::uint64_t>(*strategy.accumulate) : 0);
+    d = digest(d, strategy.wire ? 1 + static_cast<std::uint64_t>(*strategy.wire) : 0);
+    auto const& scaling = options.loss_scale;
+    for (double factor : {scaling.initial, scaling.growth, scaling.backoff}) d = digest(d, std::bit_cast<std::uint64_t>(factor));
+    return digest(d, scaling.interval);
 }
 
 /// Raises a peer error on every rank if one rank's value differs from what most ranks hold (from rank 0's where none is held by most). Collective.

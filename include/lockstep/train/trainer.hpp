@@ -1,8 +1,6 @@
 #pragma once
 // The training step. Model, precision, optimizer and strategy meet here, and only here.
 
-#include <cmath>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,22 +14,24 @@
 #include "lockstep/runtime/cores.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/masters.hpp"
+#include "lockstep/train/memory_watch.hpp"
 #include "lockstep/train/step_result.hpp"
+#include "lockstep/train/step_totals.hpp"
 
 namespace lockstep {
 
 struct TrainerOptions {
     std::uint64_t          seed        = 1337;
-    std::size_t            micro_batch = 0;     // sequences of one forward; 0: all that a step brings
-    double                 max_norm    = 1.0;   // gradients are clipped to it; 0: never
-    int                    threads     = 0;     // of this rank; 0: all cores
+    std::size_t            micro_batch = 0;    // sequences of one forward; 0: all that a step brings
+    double                 max_norm    = 1.0;  // gradients are clipped to it; 0: never
+    int                    threads     = 0;    // of this rank; 0: all cores
     nn::ModelOptions       model       = {};
     parallel::Options      strategy    = {};
     optim::ParameterGroups groups      = {};
     optim::LossScaling     loss_scale  = {};
 };
 
-/// Takes the parameters from version t to version t + 1, step after step.
+/// Takes the parameters from version t to version t + 1, step after step. Legend: N tokens of a micro-step, C channels.
 template <class Model, class Precision, class Optimizer, class Strategy>
 class Trainer {
     static_assert(precision::precision<Precision>, "lockstep: Precision must name compute, master, reduce and scaling; see lockstep/precision/mixed.hpp");
@@ -44,10 +44,12 @@ class Trainer {
                   "lockstep: Optimizer must be elementwise to run with a strategy that shards parameters; see enable_elementwise in lockstep/optim/optimizer.hpp");
 
 public:
-    using Storage      = typename Model::storage;
-    using Compute      = typename Precision::compute;
-    using Master       = typename Precision::master;
-    using Communicator = typename Strategy::Communicator;
+    using Storage       = typename Model::storage;
+    using Compute       = typename Precision::compute;
+    using Master        = typename Precision::master;
+    using Communicator  = typename Strategy::Communicator;
+    using BoundStrategy = typename Strategy::template Bound<Precision, Storage>;
+    using MasterCopy    = Masters<Precision, Optimizer, Storage>;
 
     Trainer(state::ModelSizes const& sizes, Optimizer optimizer, Communicator const& communicator, TrainerOptions const& options = {})
         : options_(options),
@@ -74,65 +76,65 @@ public:
         return apply(learning_rate);
     }
 
-    /// Forward and backward of all micro-steps: afterwards the gradients are summed over the batch and over the ranks.
+    /// Forward and backward of all micro-steps: afterwards the gradients are summed over the batch and over the ranks. Collective.
     void accumulate(data::Batch const& batch) {
         threads_.run([&] {
             begin_step(batch);
-            auto              counts      = strategy_.start_sum(counts_);  // hidden under the first forward
+            auto              counts      = totals_.start_counting(strategy_);  // hidden under the first forward
             std::size_t const micro_steps = batch.sequences / micro_batch(batch);
             for (std::size_t m = 0; m < micro_steps; ++m) {
-                forward(batch, m);
-                if (m == 0) wait_for(counts);
-                if (valid_tokens() == 0) break;
+                totals_.loss += forward(batch, m, parallel::Phase::forward);
+                memory_.end_forward();
+                if (m == 0) spend(observe::Activity::gradients_wait, [&] { counts.wait(); });
+                if (totals_.valid_tokens() == 0) break;
                 backward(batch, m, m + 1 == micro_steps);
+                memory_.end_backward();
             }
-            observe::Spell waiting(clock_, observe::Activity::gradients_wait);
-            strategy_.wait();
+            spend(observe::Activity::gradients_wait, [&] { strategy_.wait(); });
         });
     }
 
-    /// Norm, clipping, one verdict for all ranks, update, publication.
+    /// Norm, clipping, one verdict for all ranks, update, publication. Collective.
     StepResult apply(double learning_rate) {
         return threads_.run([&] {
-            StepResult result = totals(learning_rate);
-            auto const clip   = optim::clip(result.gradient_norm, loss_scale_.scale(), options_.max_norm);
-            result.gradient_norm = clip.norm;
-            result.skip          = valid_tokens() == 0 ? Skip::no_valid_tokens : std::isfinite(result.loss) && clip.gradient_scale ? Skip::no : Skip::nonfinite;
-            result.applied       = result.skip == Skip::no;
+            if (totals_.valid_tokens() != 0) spend(observe::Activity::update, [&] { totals_.squares = masters_.gradient_squares(); });
+            spend(observe::Activity::gradients_wait, [&] { totals_.sum(strategy_); });
 
-            observe::Spell updating(clock_, observe::Activity::update);
-            if (result.applied)
-                masters_.update(optimizer_, {version_ + 1, learning_rate, *clip.gradient_scale});
-            else
-                masters_.discard_gradients();
-            if (result.skip != Skip::no_valid_tokens) loss_scale_.update(result.applied);
-            strategy_.publish();
-            version_ += result.applied;
+            StepResult result = describe_step(learning_rate);
+            auto const clip   = optim::clip(totals_.raw_norm(), loss_scale_.scale(), options_.max_norm);
+            result.gradient_norm = clip.norm;
+            if (result.valid_tokens == 0) result.skip = Skip::no_valid_tokens;
+            else if (!std::isfinite(result.loss) || !clip.gradient_scale) result.skip = Skip::nonfinite;
+            result.applied = result.skip == Skip::no;
+
+            spend(observe::Activity::update, [&] {
+                if (result.applied) masters_.update(optimizer_, {version_ + 1, learning_rate, *clip.gradient_scale});
+                else masters_.discard_gradients();
+                if (result.skip != Skip::no_valid_tokens) loss_scale_.update(result.applied);
+                strategy_.publish();
+                version_ += result.applied;
+            });
             if constexpr (asserts(Assertions::communication)) check_replicas();
 
-            result.version = version_;
-            finish(result);
+            result.version    = version_;
+            result.memory     = memory_.end_step();
+            result.bytes_sent = strategy_.bytes_sent() - sent_before_;
+            result.times      = clock_.times();
             return result;
         });
     }
 
-    /// The sum of the losses and the number of valid tokens of this rank's sequences, without dropout or gradients. Collective.
     struct Evaluation {
-        ExactSum      loss;
+        ExactSum      loss;              // sum over the valid tokens
         std::uint64_t valid_tokens = 0;
     };
+    /// Of this rank's sequences, without dropout or gradients. Collective.
     Evaluation evaluate(data::Batch const& batch) {
-        Evaluation result;
+        Evaluation result{.loss = {}, .valid_tokens = data::valid_tokens(batch.labels)};
         threads_.run([&] {
-            std::size_t const rows = micro_batch(batch);
-            for (std::size_t m = 0; m < batch.sequences / rows; ++m) {
-                auto const saved_loss = std::exchange(loss_, {});
-                run_forward(batch, m, parallel::Phase::evaluate);
-                result.loss += std::exchange(loss_, saved_loss);
-            }
+            for (std::size_t m = 0; m < batch.sequences / micro_batch(batch); ++m) result.loss += forward(batch, m, parallel::Phase::evaluate);
             strategy_.wait();
         });
-        result.valid_tokens = data::valid_tokens(batch.labels);
         return result;
     }
 
@@ -140,24 +142,14 @@ public:
     std::vector<float> next_token_logits(std::span<std::int32_t const> tokens) {
         return threads_.run([&] {
             data::Batch const batch{.sequences = 1, .length = tokens.size(), .first_sample = 0, .tokens = tokens, .labels = {}};
-            auto const        x = run_blocks(batch, 0, parallel::Phase::evaluate);
-            auto const        logits =
-                with_unit(0, parallel::Phase::evaluate, batch, 0, [&](auto& pass) { return model_.logits(pass, x.rows(tokens.size() - 1, tokens.size())); });
+            auto const        x      = forward_blocks(batch, 0, parallel::Phase::evaluate);  // (N,C)
+            auto const        logits = with_unit(root, parallel::Phase::evaluate, batch, 0,
+                                                 [&](Pass& pass) { return model_.logits(pass, x.rows(tokens.size() - 1, tokens.size())); });
             strategy_.wait();
             auto const row = logits.row(0);
             return std::vector<float>(row.begin(), row.end());
         });
     }
-
-    state::Version version() const noexcept { return version_; }
-    double         loss_scale() const noexcept { return loss_scale_.scale(); }
-    std::size_t    rank() const noexcept { return strategy_.rank(); }
-    std::size_t    ranks() const noexcept { return strategy_.ranks(); }
-
-    Model const&                       model() const noexcept { return model_; }
-    nn::Saved<Model, Compute> const&   saved() const noexcept { return saved_; }
-    typename Strategy::template Bound<Precision, Storage>& strategy() noexcept { return strategy_; }
-    Masters<Precision, Optimizer, Storage>&                masters() noexcept { return masters_; }
 
     /// To be called after masters were written from outside: rounds and publishes them, and checks that all ranks hold the same. Collective.
     void weights_changed() {
@@ -172,24 +164,29 @@ public:
         if constexpr (!Strategy::shards_parameters) agree(strategy_, masters_.checksum(), "checksum of the parameters");
     }
 
+    state::Version version() const noexcept { return version_; }
+    double         loss_scale() const noexcept { return loss_scale_.scale(); }
+    std::size_t    rank() const noexcept { return strategy_.rank(); }
+    std::size_t    ranks() const noexcept { return strategy_.ranks(); }
+
+    Model const&                            model() const noexcept { return model_; }
+    typename Model::template Saved<Compute> const& saved() const noexcept { return saved_; }
+    BoundStrategy&                          strategy() noexcept { return strategy_; }
+    MasterCopy&                             masters() noexcept { return masters_; }
+
 private:
     using Pass = nn::Pass<Compute, Storage>;
-    using Mark = decltype(std::declval<typename Storage::Workspace const&>().mark());
 
-    static constexpr std::size_t root = 0;
+    static constexpr std::size_t root = 0;  // unit 0; block l is unit 1 + l
 
-    void forward(data::Batch const& batch, std::size_t m) {
-        run_forward(batch, m, parallel::Phase::forward);
-        note_peak(memory_.forward);
+    /// The loss of micro-step m, summed over its valid tokens.
+    ExactSum forward(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
+        auto const x = forward_blocks(batch, m, phase);  // (N,C)
+        return with_unit(root, phase, batch, m, [&](Pass& pass) { return model_.loss(pass, x, rows(batch.labels, batch, m), saved_); });
     }
 
-    void run_forward(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
-        auto const x = run_blocks(batch, m, phase);                              // (N,C)
-        loss_ += with_unit(root, phase, batch, m, [&](Pass& pass) { return model_.loss(pass, x, rows(batch.labels, batch, m), saved_); });
-    }
-
-    auto run_blocks(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
-        workspace_.rewind(Mark{});
+    auto forward_blocks(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
+        workspace_.rewind({});
         auto x = with_unit(root, phase, batch, m, [&](Pass& pass) { return model_.embed(pass, rows(batch.tokens, batch, m), saved_); });  // (N,C)
         for (std::size_t layer = 0; layer < layers(); ++layer)
             x = with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block(layer, pass, x, saved_); });  // (N,C)
@@ -197,11 +194,11 @@ private:
     }
 
     void backward(data::Batch const& batch, std::size_t m, bool last) {
-        reducing_ = last || strategy_.reduces_each_micro_step();
+        constexpr auto phase = parallel::Phase::backward;
+        reducing_            = last || strategy_.reduces_each_micro_step();
         readiness_.restart();
-        auto const phase = parallel::Phase::backward;
         auto const mark  = workspace_.mark();
-        auto const scale = static_cast<precision::accumulator<Compute>>(loss_scale_.scale() / static_cast<double>(valid_tokens()));
+        auto const scale = static_cast<precision::accumulator<Compute>>(loss_scale_.scale() / static_cast<double>(totals_.valid_tokens()));
 
         auto dx = with_unit(root, phase, batch, m, [&](Pass& pass) { return model_.loss_backward(pass, rows(batch.labels, batch, m), scale, saved_); });  // (N,C)
         dx      = workspace_.keep(mark, dx);
@@ -210,21 +207,15 @@ private:
             dx = workspace_.keep(mark, dx);
         }
         with_unit(root, phase, batch, m, [&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });
-        note_peak(memory_.backward);
     }
 
     /// Acquires a unit, runs part of the model with it, releases it.
     template <class Body>
     auto with_unit(std::size_t unit, parallel::Phase phase, data::Batch const& batch, std::size_t m, Body const& body) {
         Pass pass;
-        pass.workspace = &workspace_;
-        pass.unit      = &model_.units()[unit];
-        pass.index     = unit;
-        {
-            observe::Spell waiting(clock_, observe::Activity::parameters_wait);
-            pass.weights = strategy_.acquire(unit, phase);
-            if (phase == parallel::Phase::backward) pass.gradients = strategy_.gradients(unit);
-        }
+        pass.workspace    = &workspace_;
+        pass.unit         = &model_.units()[unit];
+        pass.index        = unit;
         pass.batch        = micro_batch(batch);
         pass.sequence     = batch.length;
         pass.training     = phase != parallel::Phase::evaluate;
@@ -233,23 +224,23 @@ private:
         pass.first_sample = batch.first_sample + m * micro_batch(batch);
         pass.sink         = {this, [](void* self, std::size_t u, nn::ParameterIndex p) { static_cast<Trainer*>(self)->contributed(u, p); }};
 
+        spend(observe::Activity::parameters_wait, [&] {
+            pass.weights = strategy_.acquire(unit, phase);
+            if (phase == parallel::Phase::backward) pass.gradients = strategy_.gradients(unit);
+        });
         struct Release {
-            Trainer&        trainer;
+            BoundStrategy&  strategy;
             std::size_t     unit;
             parallel::Phase phase;
-            ~Release() { trainer.strategy_.release(unit, phase); }
-        } release{*this, unit, phase};
-        observe::Spell computing(clock_, observe::Activity::compute);
-        return body(pass);
+            ~Release() { strategy.release(unit, phase); }
+        } release{strategy_, unit, phase};
+        return spend(observe::Activity::compute, [&] { return body(pass); });
     }
 
     /// A module has added its gradient of a parameter; the bucket that this completes starts to travel.
     void contributed(std::size_t unit, nn::ParameterIndex parameter) {
         if (!reducing_) return;
-        if (auto const bucket = readiness_.contributed(unit, parameter)) {
-            observe::Spell starting(clock_, observe::Activity::gradients_wait);
-            strategy_.reduce(*bucket);
-        }
+        if (auto const bucket = readiness_.contributed(unit, parameter)) spend(observe::Activity::gradients_wait, [&] { strategy_.reduce(*bucket); });
     }
 
     void begin_step(data::Batch const& batch) {
@@ -260,96 +251,60 @@ private:
         require(batch.tokens.size() == batch.sequences * batch.length && batch.labels.size() == batch.tokens.size(), "Trainer: a batch of ", batch.sequences, " x ",
                 batch.length, " has ", batch.tokens.size(), " tokens and ", batch.labels.size(), " labels");
         clock_.restart();
-        observe::ledger().restart_peaks();
-        memory_      = {};
-        loss_        = {};
+        memory_.restart();
+        totals_.restart(batch);
         sent_before_ = strategy_.bytes_sent();
-        counts_[0]   = static_cast<std::int64_t>(data::valid_tokens(batch.labels));
-        counts_[1]   = static_cast<std::int64_t>(batch.tokens.size());
     }
 
-    template <class Pending>
-    void wait_for(Pending& pending) {
-        observe::Spell waiting(clock_, observe::Activity::gradients_wait);
-        pending.wait();
-    }
-
-    /// Loss and gradient norm (raw) over all ranks: sums of integers, the same on every rank and for every split.
-    StepResult totals(double learning_rate) {
-        {
-            observe::Spell updating(clock_, observe::Activity::update);
-            squares_ = valid_tokens() == 0 ? ExactSum{} : masters_.gradient_squares();
-        }
-        std::copy_n(loss_.limbs().begin(), ExactSum::words, words_.begin());
-        std::copy_n(squares_.limbs().begin(), ExactSum::words, words_.begin() + ExactSum::words);
-        auto pending = strategy_.start_sum(words_);
-        wait_for(pending);
-        std::span<std::int64_t const> const words(words_);
-        double const loss = ExactSum(words.template first<ExactSum::words>()).value();
-
+    StepResult describe_step(double learning_rate) const {
         StepResult result;
-        result.loss          = valid_tokens() == 0 ? 0.0 : loss / static_cast<double>(valid_tokens());
-        result.gradient_norm = std::sqrt(ExactSum(words.template last<ExactSum::words>()).value());
+        result.loss          = totals_.mean_loss();
         result.learning_rate = learning_rate;
-        result.valid_tokens  = valid_tokens();
-        result.tokens        = static_cast<std::uint64_t>(counts_[1]);
+        result.tokens        = totals_.tokens();
+        result.valid_tokens  = totals_.valid_tokens();
         result.loss_scale    = loss_scale_.scale();
         return result;
     }
 
-    void finish(StepResult& result) {
-        std::size_t after = 0;
-        note_peak(after);
-        memory_.total     = std::max({memory_.forward, memory_.backward, after});
-        result.memory     = memory_;
-        result.bytes_sent = strategy_.bytes_sent() - sent_before_;
-        result.times      = clock_.times();
+    /// Books what the body takes to an activity.
+    template <class Body>
+    decltype(auto) spend(observe::Activity activity, Body&& body) {
+        observe::Spell spell(clock_, activity);
+        return body();
     }
 
-    /// Ends a phase whose memory peak is wanted.
-    void note_peak(std::size_t& peak) noexcept {
-        observe::Ledger& ledger = observe::ledger();
-        peak                    = std::max(peak, ledger.total().peak.load());
-        for (std::size_t c = 0; c < observe::categories; ++c)
-            memory_.category[c] = std::max(memory_.category[c], ledger[static_cast<observe::Category>(c)].peak.load());
-        ledger.restart_peaks();
-    }
-
-    std::vector<typename Masters<Precision, Optimizer, Storage>::Owned> owned_parts() {
-        std::vector<typename Masters<Precision, Optimizer, Storage>::Owned> parts;
+    std::vector<typename MasterCopy::Owned> owned_parts() {
+        std::vector<typename MasterCopy::Owned> parts;
         for (std::size_t u = 0; u < model_.units().size(); ++u) parts.push_back(strategy_.owned(u));
         return parts;
     }
 
-    std::size_t   layers() const noexcept { return model_.units().size() - 1; }
-    std::size_t   micro_batch(data::Batch const& batch) const noexcept { return options_.micro_batch == 0 ? batch.sequences : std::min(options_.micro_batch, batch.sequences); }
-    std::uint64_t valid_tokens() const noexcept { return static_cast<std::uint64_t>(counts_[0]); }
-
+    std::size_t layers() const noexcept { return model_.units().size() - 1; }
+    std::size_t micro_batch(data::Batch const& batch) const noexcept {
+        return options_.micro_batch == 0 ? batch.sequences : std::min(options_.micro_batch, batch.sequences);
+    }
     std::span<std::int32_t const> rows(std::span<std::int32_t const> all, data::Batch const& batch, std::size_t m) const {
         std::size_t const count = micro_batch(batch) * batch.length;
         return all.subspan(m * count, count);
     }
 
-    TrainerOptions                                        options_;
-    Model                                                 model_;
-    Optimizer                                             optimizer_;
-    runtime::Threads                                      threads_;
-    typename Strategy::template Bound<Precision, Storage> strategy_;
-    Masters<Precision, Optimizer, Storage>                masters_;
-    optim::LossScale<Precision>                           loss_scale_;
-    state::Readiness                                      readiness_;
-    typename Storage::Workspace                           workspace_;
-    typename Model::template Saved<Compute>               saved_;
-    observe::StepClock                                    clock_;
+    TrainerOptions                          options_;
+    Model                                   model_;
+    Optimizer                               optimizer_;
+    runtime::Threads                        threads_;
+    BoundStrategy                           strategy_;
+    MasterCopy                              masters_;
+    optim::LossScale<Precision>             loss_scale_;
+    state::Readiness                        readiness_;
+    typename Storage::Workspace             workspace_;
+    typename Model::template Saved<Compute> saved_;
 
-    state::Version                               version_ = 0;
-    ExactSum                                     loss_;     // of this rank in this step
-    ExactSum                                     squares_;  // of the gradients that this rank counts
-    std::array<std::int64_t, 2>                  counts_{};  // valid tokens, tokens; of all ranks once the first forward is over
-    std::array<std::int64_t, 2 * ExactSum::words> words_{};
-    MemoryPeaks                                  memory_;
-    std::uint64_t                                sent_before_ = 0;
-    bool                                         reducing_    = false;
+    state::Version     version_ = 0;
+    StepTotals         totals_;
+    observe::StepClock clock_;
+    MemoryWatch        memory_;
+    std::uint64_t      sent_before_ = 0;
+    bool               reducing_    = false;  // whether the present micro-step's gradients travel
 };
 
 }  // namespace lockstep

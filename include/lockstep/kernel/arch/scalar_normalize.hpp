@@ -16,7 +16,7 @@ struct RowStatistics {
 
 /// y = (x - mean) * rstd * gamma + beta. Two passes: the mean, then the variance around it.
 template <class X, class W, class Y, class A = precision::accumulator<X>>
-RowStatistics<A> layernorm_row(scalar, X const* x, W const* gamma, W const* beta, float eps, Y* y, std::size_t columns) noexcept {
+RowStatistics<A> layernorm_row(scalar, X const* x, W const* gamma, W const* beta, double eps, Y* y, std::size_t columns) noexcept {
     auto const count = static_cast<A>(columns);
     A          sum   = 0;
     for (std::size_t c = 0; c < columns; ++c) sum += static_cast<A>(x[c]);
@@ -56,7 +56,7 @@ void layernorm_backward_row(scalar, DY const* dy, X const* x, W const* gamma, Ro
 
 /// y = round(x * rstd) * gamma: normalised in the accumulator, rounded to the type of x, then weighted. Returns rstd.
 template <class X, class W, class Y, class A = precision::accumulator<X>>
-A rmsnorm_row(scalar, X const* x, W const* gamma, float eps, Y* y, std::size_t columns) noexcept {
+A rmsnorm_row(scalar, X const* x, W const* gamma, double eps, Y* y, std::size_t columns) noexcept {
     A square = 0;
     for (std::size_t c = 0; c < columns; ++c) square += static_cast<A>(x[c]) * static_cast<A>(x[c]);
     A const rstd = A(1) / std::sqrt(square / static_cast<A>(columns) + static_cast<A>(eps));

@@ -24,14 +24,14 @@ Batch stored_as(Batch value) noexcept {
 }
 
 template <simd_element X, simd_element W, simd_element Y>
-RowStatistics<float> layernorm_row(simd, X const* x, W const* gamma, W const* beta, float eps, Y* y, std::size_t columns) noexcept {
+RowStatistics<float> layernorm_row(simd, X const* x, W const* gamma, W const* beta, double eps, Y* y, std::size_t columns) noexcept {
     auto const  count  = static_cast<float>(columns);
     float const mean   = sum_batches(columns, [&](std::size_t c, auto lanes) { return load(x + c, lanes); }) / count;
     float const square = sum_batches(columns, [&](std::size_t c, auto lanes) {
         Batch const centred = load(x + c, lanes, mean) - Batch(mean);
         return centred * centred;
     });
-    float const rstd   = 1.0f / std::sqrt(square / count + eps);
+    float const rstd   = 1.0f / std::sqrt(square / count + static_cast<float>(eps));
     for_batches(columns, [&](std::size_t c, auto lanes) {
         Batch const xhat = (load(x + c, lanes) - Batch(mean)) * Batch(rstd);
         store(y + c, fused(xhat, load(gamma + c, lanes), load(beta + c, lanes)), lanes);
@@ -63,12 +63,12 @@ void layernorm_backward_row(simd, DY const* dy, X const* x, W const* gamma, RowS
 }
 
 template <simd_element X, simd_element W, simd_element Y>
-float rmsnorm_row(simd, X const* x, W const* gamma, float eps, Y* y, std::size_t columns) noexcept {
+float rmsnorm_row(simd, X const* x, W const* gamma, double eps, Y* y, std::size_t columns) noexcept {
     float const square = sum_batches(columns, [&](std::size_t c, auto lanes) {
         Batch const value = load(x + c, lanes);
         return value * value;
     });
-    float const rstd   = 1.0f / std::sqrt(square / static_cast<float>(columns) + eps);
+    float const rstd   = 1.0f / std::sqrt(square / static_cast<float>(columns) + static_cast<float>(eps));
     for_batches(columns, [&](std::size_t c, auto lanes) {
         Batch const xhat = stored_as<X>(load(x + c, lanes) * Batch(rstd));
         store(y + c, xhat * load(gamma + c, lanes), lanes);
