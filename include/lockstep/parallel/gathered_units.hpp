@@ -31,7 +31,9 @@ public:
         slot->last_use = ++clock_;
         settle(*slot);
 
-        Schedule const schedule{unit, phase, layers_};
+        bool const     ends = unit == 0 && previous_.phase == phase && previous_.unit != 0 && previous_.unit != none;
+        Schedule const schedule{unit, phase, layers_, ends};
+        previous_ = {unit, phase};
         std::size_t    ahead = 0;
         for (std::size_t q = 1; ahead < prefetch; ++q) {
             std::size_t const next = schedule.after(q);
@@ -76,14 +78,16 @@ private:
         std::uint64_t                               last_use = 0;
     };
 
-    /// The order of use: root, blocks 1..L, and in training L..1 again.
+    /// The order of use: root, blocks 1..L, root; then in training root, L..1, root.
     struct Schedule {
         std::size_t unit   = none;
         Phase       phase  = Phase::evaluate;
         std::size_t layers = 0;
+        bool        ends   = false;  // the root, behind the blocks of its phase
 
         std::size_t after(std::size_t q) const noexcept {
             if (unit == none) return none;
+            if (ends) return phase == Phase::forward && q <= layers ? layers + 1 - q : none;
             if (phase == Phase::backward) return unit == 0 ? (q <= layers ? layers + 1 - q : none) : (q < unit ? unit - q : none);
             std::size_t const position = unit + q;
             if (position <= layers) return position;
@@ -133,6 +137,10 @@ private:
     std::size_t         layers_;
     std::vector<Slot>   slots_;
     std::uint64_t       clock_ = 0;
+    struct {
+        std::size_t unit  = none;
+        Phase       phase = Phase::evaluate;
+    } previous_;  // what was acquired last
 };
 
 }  // namespace lockstep::parallel

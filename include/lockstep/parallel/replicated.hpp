@@ -32,7 +32,9 @@ struct Replicated {
               weights_(offsets_.back(), observe::Category::parameters),
               gradients_(offsets_.back(), observe::Category::gradients),
               wire_(options.wire.value_or(comm::wire_of<typename Precision::reduce>)),
-              queue_(operations(), options.overlap) {}
+              queue_(operations(), options.overlap) {
+            for (state::GradientBucket const& bucket : buckets_) mine_.push_back(state::even_ranges(bucket.range, ranks())[rank()].size());
+        }
 
         std::size_t   rank() const noexcept { return static_cast<std::size_t>(sums_.rank()); }
         std::size_t   ranks() const noexcept { return static_cast<std::size_t>(sums_.size()); }
@@ -50,8 +52,8 @@ struct Replicated {
 
         void reduce(state::BucketIndex bucket) {
             state::Range const range = buckets_[bucket].range;
-            auto const         mine  = state::even_ranges({0, range.size()}, ranks())[rank()];
-            bytes_sent_ += (range.size() - mine.size()) * (wire_ == comm::Wire::bf16 ? 2 : sizeof(Master)) + mine.size() * (ranks() - 1) * sizeof(Master);
+            std::size_t const  mine  = mine_[bucket];
+            bytes_sent_ += (range.size() - mine) * (wire_ == comm::Wire::bf16 ? 2 : sizeof(Master)) + mine * (ranks() - 1) * sizeof(Master);
             queue_.submit({.operation = bucket, .buffer = gradients_.span().subspan(range.begin, range.size()), .mine = {}, .result = comm::Result::gathered});
         }
         void wait() { queue_.drain(); }
@@ -85,6 +87,7 @@ struct Replicated {
         std::span<state::Unit const>                  units_;
         std::vector<std::size_t>                      offsets_;
         std::vector<state::GradientBucket>            buckets_;
+        std::vector<std::size_t>                      mine_;  // elements of each bucket that this rank sums
         typename Storage::template Buffer<Compute>    weights_;
         typename Storage::template Buffer<Master>     gradients_;
         comm::Wire                                    wire_;

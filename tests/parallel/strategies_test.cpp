@@ -1,0 +1,184 @@
+// Strategies at work on gradients that are written down here: the verbs of a step without a model.
+
+#include <doctest/doctest.h>
+
+#include <bit>
+
+#include "../train/cases.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/ordered_sum.hpp"
+#include "lockstep/nn/declaration.hpp"
+#include "lockstep/parallel/replicated.hpp"
+#include "lockstep/parallel/sharded.hpp"
+
+using namespace lockstep;
+using namespace lockstep::parallel;
+
+namespace {
+
+static_assert(communicator<comm::Communicator>);
+static_assert(strategy<Replicated<>> && strategy<Sharded<>> && strategy<Sharded<>, precision::Bf16>);
+
+std::vector<state::Unit> make_units(bool tiny) {
+    std::vector<state::Unit> units;
+    for (std::size_t u = 0; u < 4; ++u) {
+        state::Unit unit{.name = u == 0 ? "root" : "h", .parameters = {}, .size = 0, .root = u == 0};
+        nn::Declaration declaration(unit);
+        declaration.vector("a", tiny ? 1 : 37, {});
+        if (!tiny) declaration.matrix("m", 11, 13, {});
+        if (!tiny) declaration.vector("b", u == 0 ? 101 : 5, {});
+        units.push_back(unit);
+    }
+    return units;
+}
+
+/// Contribution of a rank in a micro-step: all magnitudes, so that the order of a sum shows.
+float contribution(std::size_t r, std::size_t micro_step, std::size_t unit, std::size_t i) {
+    RandomKey const key{r, static_cast<std::uint32_t>(unit), static_cast<std::uint32_t>(micro_step)};
+    return static_cast<float>(random_normal(key, i) * std::exp2(static_cast<double>(random_bits(key, i + 1000) % 20)));
+}
+
+/// Two steps of the given micro-steps: what the owned parts add up to, assembled on every rank.
+template <class Strategy>
+std::vector<float> gradients(Options const& options, std::size_t micro_steps, bool tiny = false) {
+    auto const units = make_units(tiny);
+    typename Strategy::template Bound<precision::Fp32, tensor::ArenaStorage> bound(world(), units, options);
+    state::Readiness readiness(units, bound.buckets());
+    std::vector<float> result;
+    for (std::size_t step = 0; step < 2; ++step) {
+        for (std::size_t u = 0; u < units.size(); ++u) {
+            auto const owned = bound.owned(u);
+            for (std::size_t i = 0; i < owned.range.size(); ++i) owned.weights[i] = static_cast<float>(1000 * u + owned.range.begin + i + step);
+        }
+        bound.publish();
+        for (std::size_t m = 0; m < micro_steps; ++m) {
+            auto const check_weights = [&](std::size_t u, Phase phase) {
+                auto const weights = bound.acquire(u, phase);
+                REQUIRE(weights.size() == units[u].size);
+                bool right = true;
+                for (std::size_t i = 0; i < weights.size(); ++i) right = right && weights[i] == static_cast<float>(1000 * u + i + step);
+                CHECK(right);
+            };
+            for (std::size_t u = 0; u < units.size(); ++u) {
+                check_weights(u, Phase::forward);
+                bound.release(u, Phase::forward);
+            }
+            readiness.restart();
+            for (std::size_t u = units.size(); u-- > 0;) {
+                check_weights(u, Phase::backward);
+                auto const buffer = bound.gradients(u);
+                for (std::size_t p = units[u].parameters.size(); p-- > 0;) {
+                    state::Range const range = units[u].parameters[p].range();
+                    for (std::size_t i = range.begin; i < range.end; ++i) buffer[i] += contribution(rank(), step * 10 + m, u, i);
+                    if (!bound.reduces_each_micro_step() && m + 1 < micro_steps) continue;
+                    if (auto const bucket = readiness.contributed(u, p)) bound.reduce(*bucket);
+                }
+                bound.release(u, Phase::backward);
+            }
+        }
+        bound.wait();
+        for (std::size_t u = 0; u < units.size(); ++u) {
+            auto const owned = bound.owned(u);
+            std::vector<float> whole(units[u].size);
+            std::copy(owned.gradients.begin(), owned.gradients.end(), whole.begin() + static_cast<std::ptrdiff_t>(owned.range.begin));
+            bound.assemble(u, std::span(whole));
+            result.insert(result.end(), whole.begin(), whole.end());
+            std::fill(owned.gradients.begin(), owned.gradients.end(), 0.0f);
+        }
+        bound.publish();
+    }
+    return result;
+}
+
+/// The same, serially: each rank adds up its micro-steps, then the ranks are added as a binary tree.
+std::vector<float> expected_gradients(std::size_t micro_steps, bool tiny = false) {
+    auto const units = make_units(tiny);
+    std::vector<float> result;
+    for (std::size_t step = 0; step < 2; ++step)
+        for (std::size_t u = 0; u < units.size(); ++u)
+            for (std::size_t i = 0; i < units[u].size; ++i) {
+                std::vector<float> x(ranks());
+                for (std::size_t r = 0; r < ranks(); ++r)
+                    for (std::size_t m = 0; m < micro_steps; ++m) x[r] += contribution(r, step * 10 + m, u, i);
+                for (std::size_t s = 1; s < ranks(); s *= 2)
+                    for (std::size_t r = 0; r + s < ranks(); r += 2 * s) x[r] += x[r + s];
+                result.push_back(x[0]);
+            }
+    return result;
+}
+
+}  // namespace
+
+TEST_CASE("Replicated sums in the order of a tree over the ranks, whatever the buckets") {
+    for (std::size_t micro_steps : {1u, 3u}) {
+        auto const expected = expected_gradients(micro_steps);
+        for (std::size_t bucket : {std::size_t{0}, std::size_t{512}, std::size_t{64} << 10, std::size_t{25} << 20})
+            for (bool const overlap : {true, false})
+                CHECK(gradients<Replicated<>>({.bucket_bytes = bucket, .first_bucket_bytes = bucket / 3, .overlap = overlap}, micro_steps) == expected);
+    }
+}
+
+TEST_CASE("Sharded with local accumulation has the same bits, whatever is gathered when") {
+    for (std::size_t micro_steps : {1u, 3u}) {
+        auto const expected = expected_gradients(micro_steps);
+        for (std::size_t prefetch : {0u, 1u, 2u, 9u})
+            for (auto const reshard : {Reshard::always, Reshard::never})
+                for (bool const overlap : {true, false})
+                    CHECK(gradients<Sharded<>>({.prefetch = prefetch, .reshard = reshard, .overlap = overlap, .accumulate = Accumulate::local}, micro_steps) == expected);
+    }
+}
+
+TEST_CASE("Sharded that adds up in the shards is the same with one micro-step and close with several") {
+    CHECK(gradients<Sharded<>>({}, 1) == expected_gradients(1));
+    auto const found = gradients<Sharded<>>({}, 3), expected = expected_gradients(3);
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - expected[i]) < 4.0f);  // terms go up to 2^21
+    CHECK(gradients<Sharded<>>({.prefetch = 0, .reshard = Reshard::never, .overlap = false}, 3) == found);
+}
+
+TEST_CASE("units smaller than the number of ranks leave shards empty") {
+    auto const expected = expected_gradients(2, true);
+    CHECK(gradients<Replicated<>>({}, 2, true) == expected);
+    CHECK(gradients<Sharded<>>({.accumulate = Accumulate::local}, 2, true) == expected);
+    CHECK(gradients<Sharded<>>({}, 1, true) == expected_gradients(1, true));
+}
+
+TEST_CASE("on a bf16 wire each contribution is rounded once and sums are fp32") {
+    auto const units = make_units(false);
+    auto const expected = [&] {
+        std::vector<float> result;
+        for (std::size_t step = 0; step < 2; ++step)
+            for (std::size_t u = 0; u < units.size(); ++u)
+                for (std::size_t i = 0; i < units[u].size; ++i) {
+                    std::vector<float> x(ranks());
+                    for (std::size_t r = 0; r < ranks(); ++r) x[r] = precision::bfloat16(contribution(r, step * 10, u, i));
+                    for (std::size_t s = 1; s < ranks(); s *= 2)
+                        for (std::size_t r = 0; r + s < ranks(); r += 2 * s) x[r] += x[r + s];
+                    result.push_back(x[0]);
+                }
+        return result;
+    }();
+    CHECK(gradients<Replicated<>>({.wire = comm::Wire::bf16}, 1) == expected);
+    CHECK(gradients<Sharded<>>({.wire = comm::Wire::bf16}, 1) == expected);
+}
+
+TEST_CASE("every element is owned and counted by exactly one rank of Sharded, counted by one of Replicated") {
+    for (bool const tiny : {false, true}) {
+        auto const units = make_units(tiny);
+        Sharded<>::Bound<precision::Bf16, tensor::ArenaStorage> sharded(world(), units, {});
+        Replicated<>::Bound<precision::Bf16, tensor::ArenaStorage> replicated(world(), units, {});
+        for (std::size_t u = 0; u < units.size(); ++u) {
+            std::vector<std::int64_t> owned(units[u].size), counted(units[u].size);
+            auto const mine = sharded.owned(u), all = replicated.owned(u);
+            CHECK(mine.counted == mine.range);
+            CHECK(mine.weights.size() == mine.range.size());
+            CHECK(all.range == state::Range{0, units[u].size});
+            for (std::size_t i = mine.range.begin; i < mine.range.end; ++i) owned[i] = 1;
+            for (std::size_t i = all.counted.begin; i < all.counted.end; ++i) counted[i] = 1;
+            world().all_reduce(owned);
+            world().all_reduce(counted);
+            CHECK(owned == std::vector<std::int64_t>(units[u].size, 1));
+            CHECK(counted == owned);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// Bytes that the ledger shows of a run against the formula of the memory of model state.
+
+#include <doctest/doctest.h>
+
+#include "cases.hpp"
+#include "lockstep/observe/ledger.hpp"
+#include "run.hpp"
+
+using lockstep::observe::Category;
+
+namespace {
+
+struct Held {
+    std::size_t parameters, masters, gradients, optimizer_state, gathered, buckets;
+    std::size_t state() const { return parameters + masters + gradients + optimizer_state; }
+};
+
+Held held() {
+    auto const now = [](Category category) { return lockstep::observe::ledger()[category].now.load(); };
+    return {now(Category::parameters), now(Category::masters), now(Category::gradients), now(Category::optimizer_state), now(Category::gathered), now(Category::buckets)};
+}
+
+std::size_t elements(Run const& run) { return lockstep::state::element_count(run.units()); }
+
+constexpr lockstep::state::ModelSizes gpt2{.layers = 2, .heads = 2, .kv_heads = 2, .dim = 16, .ffn = 24, .vocab = 31, .sequence = 8};
+constexpr lockstep::state::ModelSizes llama{.arch = lockstep::state::Architecture::llama, .layers = 2, .heads = 2, .dim = 16, .ffn = 24, .vocab = 31, .sequence = 8, .tied = false};
+
+}  // namespace
+
+TEST_CASE("model state is 16 bytes a parameter in fp32 and 18 in bf16 with Adam, to the byte") {
+    for (Strategy const strategy : {Strategy::single, Strategy::replicated}) {
+        {
+            auto const run = gpt2_fp32(strategy, gpt2, world(), {});
+            CHECK(held().state() == 16 * elements(*run));
+            CHECK(held().masters == 0);  // they are the weights
+        }
+        {
+            auto const run = llama_bf16(strategy, llama, world(), {});
+            CHECK(held().state() == 18 * elements(*run));
+            CHECK(held().parameters == 2 * elements(*run));
+            CHECK(held().masters == 4 * elements(*run));
+        }
+    }
+    CHECK(held().state() == 0);
+}
+
+TEST_CASE("sharding divides weights, masters, gradients and optimizer state by the ranks; what is collected is booked apart") {
+    for (auto const reshard : {lockstep::parallel::Reshard::always, lockstep::parallel::Reshard::never}) {
+        RunOptions options;
+        options.strategy.reshard = reshard;
+        auto const run = llama_bf16(Strategy::sharded, llama, world(), options);
+        std::size_t mine = 0;
+        for (std::size_t owned : run->owned_elements()) mine += owned;
+        Held const now = held();
+        CHECK(now.parameters == 2 * mine);
+        CHECK(now.masters == 4 * mine);
+        CHECK(now.optimizer_state == 8 * mine);
+        CHECK(world().sum(static_cast<std::int64_t>(mine)) == static_cast<std::int64_t>(elements(*run)));
+        CHECK(mine <= elements(*run) / ranks() + 64 * run->units().size());
+
+        // The full gradient of the root and of up to three blocks, besides the shard.
+        std::size_t const root = run->units()[0].size, block = run->units()[1].size;
+        CHECK(now.gradients == 4 * (mine + root + 2 * block));
+        CHECK(now.gathered == 2 * (root + 2 * block));
+    }
+}
+
+TEST_CASE("all that a run booked is given back with it, and a step reports its peaks") {
+    auto const before = lockstep::observe::ledger().total().now.load();
+    std::size_t const scratch_before = lockstep::observe::ledger()[Category::scratch].now.load();
+    for (Strategy const strategy : strategies) {
+        auto const run = gpt2_fp32(strategy, gpt2, world(), {});
+        Rows const rows = random_rows(ranks(), 8, 31, 1);
+        auto const result = run->step(strategy == Strategy::single ? rows.all() : rows.mine(), 0.01);
+        CHECK(result.memory.total >= result.memory.forward);
+        CHECK(result.memory.total >= result.memory.backward);
+        CHECK(result.memory.forward >= held().state());
+        CHECK(result.memory.category[static_cast<std::size_t>(Category::parameters)] == held().parameters);
+        CHECK(result.memory.category[static_cast<std::size_t>(Category::activations)] > 0);
+    }
+    std::size_t const scratch = lockstep::observe::ledger()[Category::scratch].now.load() - scratch_before;  // of the threads, which live on
+    CHECK(lockstep::observe::ledger().total().now.load() == before + scratch);
+}
