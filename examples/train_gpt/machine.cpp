@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "lockstep/core/error.hpp"
 #include "lockstep/data/tokenizer.hpp"
+#include "lockstep/io/file.hpp"
 #include "lockstep/kernel/peak.hpp"
 
 namespace train_gpt {
@@ -18,15 +18,9 @@ Processor measure_processor(lockstep::comm::Communicator const& world, int threa
     return {peak, threads};
 }
 
-void prepare_directory(std::string const& directory) {
-    std::error_code failed;
-    std::filesystem::create_directories(directory, failed);
-    if (failed) lockstep::input_error("--export ", directory, ": the directory cannot be made: ", failed.message());
-    std::string const probe = directory + "/.writable";
-    std::FILE* const  file  = std::fopen(probe.c_str(), "wb");
-    if (file == nullptr) lockstep::input_error("--export ", directory, ": expected a directory that can be written to, found one that cannot");
-    std::fclose(file);
-    std::filesystem::remove(probe, failed);
+void check_export_place(std::string const& directory) {
+    lockstep::io::NewDirectory const made(directory);
+    for (char const* file : {"config.json", "model.safetensors"}) lockstep::io::ReplacingFile const unfinished(std::filesystem::path(directory) / file);
 }
 
 void print_sample(std::vector<std::int32_t> const& tokens, bool text) {

@@ -17,8 +17,8 @@ struct Processor {
 /// Measures all ranks at once, for a few milliseconds. Collective.
 Processor measure_processor(lockstep::comm::Communicator const& world, int threads);
 
-/// Makes the directory, or says why that is impossible.
-void prepare_directory(std::string const& directory);
+/// Tries whether weights can be written to the directory, or says why that is impossible. Nothing remains.
+void check_export_place(std::string const& directory);
 
 void print_sample(std::vector<std::int32_t> const& tokens, bool text);
 

@@ -8,30 +8,53 @@
 
 namespace train_gpt {
 
-RunData open_data(Settings const& settings, std::size_t ranks) {
-    ls::data::Tokens const all   = settings.data.empty() ? ls::data::source_text(LOCKSTEP_SOURCE_DIR) : ls::data::Tokens::open(settings.data);
+RunData open_data(Settings const& settings) {
     std::size_t const      needs = settings.sequence + 1;
+    ls::data::Tokens const all   = settings.data.empty() ? ls::data::source_text(LOCKSTEP_SOURCE_DIR) : ls::data::Tokens::open(settings.data);
+    auto const             check = [&](char const* flag, ls::data::Tokens const& tokens, char const* part) {
+        if (tokens.size() < needs)
+            ls::input_error(flag, ": expected at least ", needs, " tokens", part, " in ", tokens.name(), " for --seq ", settings.sequence, " and the last label, found ", tokens.size());
+    };
     all.check_vocabulary(settings.sizes.vocab);
     RunData data{all, {}};
     if (!settings.val_data.empty()) {
         data.held_out = ls::data::Tokens::open(settings.val_data);
         data.held_out->check_vocabulary(settings.sizes.vocab);
+        check("--val-data", *data.held_out, "");
     } else if (settings.val_fraction > 0) {
         auto const split = ls::data::hold_out(all, settings.val_fraction);
         data             = {split.train, split.held_out};
-        if (data.held_out->size() < needs && settings.eval_every == 0) data.held_out.reset();  // too short, and not asked for
+        if (settings.eval_asked) check("--val-fraction", *data.held_out, " held out");
+        if (data.held_out->size() < needs) data.held_out.reset();
     }
-    if (settings.eval_every != 0 && !data.held_out) ls::input_error("--eval-every ", settings.eval_every, ": expected held-out data, found --val-fraction 0 and no --val-data");
-    ls::data::windows(data.train.size(), settings.sequence, data.train.name());
-    static_cast<void>(ranks);
+    if (settings.eval_asked && !data.held_out) ls::input_error("--eval-every: expected held-out data, found --val-fraction 0 and no --val-data");
+    check("--data", data.train, data.train.size() < all.size() ? " that are not held out" : "");
+
+    if (sample_tokens(settings, data) != 0)
+        for (char const c : settings.prompt)
+            if (static_cast<unsigned char>(c) >= settings.sizes.vocab)
+                ls::input_error("--prompt: expected bytes below --vocab ", settings.sizes.vocab, ", found ", static_cast<int>(static_cast<unsigned char>(c)));
     return data;
+}
+
+std::size_t sample_tokens(Settings const& settings, RunData const& data) { return settings.sample.value_or(data.train.is_text() ? 200 : 0); }
+
+void check_metrics_place(Settings const& settings) {
+    std::error_code failed;
+    auto const      own = [&](char const* flag, std::string const& file) {
+        if (!file.empty() && std::filesystem::equivalent(settings.metrics, file, failed))
+            ls::input_error("--metrics ", settings.metrics, ": expected a file of its own, found that of ", flag);
+    };
+    own("--data", settings.data);
+    own("--val-data", settings.val_data);
+    own("--init", settings.init);
 }
 
 void together(ls::comm::Communicator const& world, std::function<void()> const& body) {
     std::string failure;
     try {
         body();
-    } catch (ls::Error const& error) {
+    } catch (std::exception const& error) {
         failure = error.what();
     }
     std::vector<std::uint64_t> const lengths = world.gather_values(failure.size());

@@ -40,7 +40,13 @@ struct RunData {
 };
 
 /// Training and validation tokens. Every id is checked against the vocabulary here.
-RunData open_data(Settings const& settings, std::size_t ranks);
+RunData open_data(Settings const& settings);
+
+/// How many tokens are generated at the end.
+std::size_t sample_tokens(Settings const& settings, RunData const& data);
+
+/// The metrics must not overwrite what is read.
+void check_metrics_place(Settings const& settings);
 
 /// Runs `body` on all ranks and then agrees on how it went: where it failed on some, all raise the error of the first of them.
 void together(ls::comm::Communicator const& world, std::function<void()> const& body);
@@ -85,7 +91,7 @@ int train(Settings const& settings, Optimizer const& optimizer, typename Trainer
     using Clock            = std::chrono::steady_clock;
     std::size_t const rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
 
-    RunData const          data = open_data(settings, ranks);
+    RunData const          data = open_data(settings);
     ls::data::TokenStream  stream(data.train, {.sequence = settings.sequence, .global_batch = settings.global_batch, .rank = rank, .ranks = ranks, .order = settings.order,
                                                .seed = settings.seed, .ignore_label = settings.ignore_label});
     std::optional<ls::data::EvaluationWindows> windows;
@@ -102,8 +108,10 @@ int train(Settings const& settings, Optimizer const& optimizer, typename Trainer
     std::unique_ptr<ls::report::MetricsFile> metrics;
     together(world, [&] {
         if (rank != 0) return;
-        if (!settings.export_dir.empty()) prepare_directory(settings.export_dir);
-        if (!settings.metrics.empty()) metrics = std::make_unique<ls::report::MetricsFile>(settings.metrics);
+        if (!settings.export_dir.empty()) check_export_place(settings.export_dir);
+        if (settings.metrics.empty()) return;
+        check_metrics_place(settings);
+        metrics = std::make_unique<ls::report::MetricsFile>(settings.metrics);  // last: it is the first to write
     });
     std::ostream         silent(nullptr);
     ls::report::Terminal terminal(rank == 0 ? std::cout : silent, 0, settings.steps, ls::report::standard_screen());
@@ -135,7 +143,7 @@ int train(Settings const& settings, Optimizer const& optimizer, typename Trainer
     terminal.finish();
 
     bool const        text  = data.train.is_text();
-    std::size_t const count = settings.sample.value_or(text ? 200 : 0);
+    std::size_t const count = sample_tokens(settings, data);
     if (count != 0) {
         auto const tokens = sample(trainer, settings, count);
         if (rank == 0) print_sample(tokens, text);

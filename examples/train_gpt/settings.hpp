@@ -23,6 +23,7 @@ struct Settings {
     std::string                 val_data;  // empty: the end of `data`
     double                      val_fraction = 0.1;
     std::uint64_t               eval_every   = 0;  // 0: never
+    bool                        eval_asked   = false;  // by a flag, not by a preset
     std::optional<std::int32_t> ignore_label;
     lockstep::data::Order       order = lockstep::data::Order::shuffled;
     std::uint64_t               seed  = 1337;

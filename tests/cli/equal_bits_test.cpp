@@ -1,0 +1,73 @@
+// For a fixed number of ranks the exported weights are the same bytes, whatever the strategy, buckets, prefetch, reshard and threads.
+
+#include "program.hpp"
+
+using namespace lockstep::test;
+
+namespace {
+
+struct Way {
+    char const *strategy, *bucket, *prefetch, *reshard, *threads, *overlap;
+};
+
+// Buckets of one tensor, 64 KiB, 25 MB. Every pair of values of two columns is in some row of the strategies that read both.
+constexpr Way ways[]{
+    {"replicated", "0", "1", "always", "1", "on"},      {"replicated", "0", "0", "never", "2", "off"},
+    {"replicated", "0.0625", "1", "always", "2", "on"}, {"replicated", "0.0625", "2", "never", "1", "off"},
+    {"replicated", "25", "1", "always", "1", "off"},    {"replicated", "25", "0", "never", "2", "on"},
+    {"sharded", "0", "0", "always", "1", "on"},         {"sharded", "0", "1", "never", "2", "off"},
+    {"sharded", "0", "2", "always", "2", "on"},         {"sharded", "0.0625", "0", "never", "2", "on"},
+    {"sharded", "0.0625", "1", "always", "1", "off"},   {"sharded", "0.0625", "2", "never", "1", "on"},
+    {"sharded", "25", "0", "never", "1", "off"},        {"sharded", "25", "1", "always", "2", "on"},
+    {"sharded", "25", "2", "always", "1", "off"},
+};
+
+/// All ways give the first one's weights and losses.
+void check_ways(Words const& flags, int ranks) {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(3000, 101)));
+    std::string       weights;
+    std::vector<double> losses;
+    for (Way const& way : ways) {
+        Words const chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket, "--prefetch", way.prefetch, "--reshard", way.reshard, "--threads", way.threads, "--overlap", way.overlap};
+        CAPTURE(joined(chosen));
+        CAPTURE(ranks);
+        Lines const lines = metrics(folder, ranks, flags + chosen + Words{"--data", data, "--export", folder / "out"});
+        std::string const found = read_all(folder / "out/model.safetensors");
+        if (weights.empty()) {
+            weights = found;
+            losses  = column(lines, "loss");
+            REQUIRE(weights.size() > 300'000);  // several buckets of 64 KiB
+            REQUIRE(losses.size() == 3);
+        }
+        CHECK(found == weights);
+        CHECK(column(lines, "loss") == losses);
+    }
+}
+
+Words const gpt2{"--layers", "2", "--heads", "3", "--dim", "60", "--vocab", "101", "--seq", "21", "--global-batch", "12", "--steps", "3", "--dropout", "0.1"};
+Words const llama = gpt2 + Words{"--arch", "llama", "--kv-heads", "1"};
+
+}  // namespace
+
+TEST_CASE("one micro-step gives the same weights for all strategies on 2 ranks") { check_ways(gpt2 + Words{"--precision", "fp32"}, 2); }
+TEST_CASE("one micro-step gives the same weights for all strategies on 3 ranks") { check_ways(llama, 3); }
+TEST_CASE("one micro-step gives the same weights for all strategies on 4 ranks") { check_ways(gpt2, 4); }
+
+TEST_CASE("several micro-steps give the same weights for all strategies where they add up in each rank") {
+    Words const local{"--accumulate", "local", "--micro-batch"};
+    check_ways(gpt2 + local + Words{"2"}, 2);
+    check_ways(gpt2 + local + Words{"2", "--precision", "fp32"}, 3);
+    check_ways(llama + local + Words{"1"}, 4);
+}
+
+TEST_CASE("the bits depend on how the sum over micro-steps is ordered") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(3000, 101)));
+    std::string       weights[2];
+    for (int i = 0; i < 2; ++i) {
+        run_well(2, gpt2 + Words{"--precision", "fp32", "--strategy", "sharded", "--micro-batch", "2", "--data", data, "--export", folder / "out", "--accumulate", i == 0 ? "local" : "sharded"});
+        weights[i] = read_all(folder / "out/model.safetensors");
+    }
+    CHECK(weights[0] != weights[1]);  // else the comparison above shows nothing
+}

@@ -1,0 +1,184 @@
+// The JSONL file: keys, types, what the numbers must have to do with each other.
+
+#include "program.hpp"
+
+using namespace lockstep::test;
+
+namespace {
+
+Words const small{"--layers", "2", "--heads", "2", "--dim", "32", "--vocab", "64", "--seq", "16", "--global-batch", "12", "--sample", "0", "--order", "sequential"};
+
+char const* const keys[]{"step", "loss", "grad_norm", "lr", "tokens", "valid_tokens", "applied", "skip_reason", "loss_scale", "step_ms", "compute_ms", "exposed_comm_ms", "late_peer_ms",
+                         "update_ms", "data_ms", "other_ms", "comm_ms", "tokens_per_s", "tflops", "mfu", "mem_peak_bytes", "mem_peak_forward_bytes", "mem_peak_backward_bytes", "mem"};
+char const* const categories[]{"params", "master", "grads", "optimizer", "activations", "gathered", "buckets", "scratch"};
+
+bool number_or_null(nlohmann::ordered_json const& value) { return value.is_null() || value.is_number(); }
+
+void check_types(nlohmann::ordered_json const& line) {
+    INFO(line.dump());
+    std::size_t k = 0;
+    for (auto const& [key, value] : line.items()) {
+        if (k < std::size(keys)) {
+            CHECK(key == keys[k++]);  // in this order
+        } else {
+            CHECK((key == "val_loss" || key == "nonfinite"));
+        }
+    }
+    CHECK(k == std::size(keys));
+    for (char const* key : {"step", "tokens", "valid_tokens", "mem_peak_bytes", "mem_peak_forward_bytes", "mem_peak_backward_bytes"}) CHECK_MESSAGE(line.at(key).is_number_unsigned(), key);
+    for (char const* key : {"lr", "loss_scale", "step_ms", "compute_ms", "exposed_comm_ms", "update_ms", "data_ms", "other_ms", "tokens_per_s", "tflops", "mfu"})
+        CHECK_MESSAGE(line.at(key).is_number(), key);
+    for (char const* key : {"loss", "grad_norm", "late_peer_ms", "comm_ms"}) CHECK_MESSAGE(number_or_null(line.at(key)), key);
+    CHECK(line.at("applied").is_boolean());
+    CHECK((line.at("skip_reason").is_null() || line.at("skip_reason").is_string()));
+    CHECK(line.at("skip_reason").is_null() == line.at("applied").get<bool>());
+    CHECK(line.at("mem").size() == std::size(categories));
+    for (char const* category : categories) CHECK_MESSAGE(line.at("mem").at(category).is_number_unsigned(), category);
+
+    double sum = 0;
+    for (char const* part : {"compute_ms", "exposed_comm_ms", "late_peer_ms", "update_ms", "data_ms", "other_ms"})
+        if (line.at(part).is_number()) {
+            CHECK_MESSAGE(line.at(part).get<double>() >= 0, part);
+            sum += line.at(part).get<double>();
+        }
+    double const step = line.at("step_ms").get<double>();
+    CHECK(step > 0);
+    CHECK(std::abs(sum - step) <= 0.01 * step);
+    CHECK(line.at("tokens_per_s").get<double>() == doctest::Approx(line.at("tokens").get<double>() / step * 1e3));
+
+    double categories_sum = 0;
+    for (auto const& [category, bytes] : line.at("mem").items()) categories_sum += bytes.get<double>();
+    double const peak = line.at("mem_peak_bytes").get<double>();
+    CHECK(peak >= line.at("mem_peak_forward_bytes").get<double>());
+    CHECK(peak >= line.at("mem_peak_backward_bytes").get<double>());
+    CHECK(peak > 0);
+    CHECK(categories_sum > 0);
+}
+
+}  // namespace
+
+TEST_CASE("each step is one object with all keys, whose times sum to the step") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
+    for (int ranks : {1, 2, 3})
+        for (char const* precision : {"fp32", "bf16"}) {
+            if (ranks == 3 && precision == std::string("bf16")) continue;
+            Lines const lines = metrics(folder, ranks, small + Words{"--data", data, "--steps", "4", "--eval-every", "3", "--precision", precision});
+            CAPTURE(ranks);
+            REQUIRE(lines.size() == 4);
+            for (std::size_t i = 0; i < lines.size(); ++i) {
+                check_types(lines[i]);
+                CHECK(lines[i].at("step") == i + 1);
+                CHECK(lines[i].at("tokens") == 12 * 16);
+                CHECK(lines[i].at("valid_tokens") == 12 * 16);
+                CHECK(lines[i].at("applied") == true);
+                CHECK(lines[i].at("lr") == 1e-3);
+                CHECK(lines[i].at("loss_scale") == 1);
+                CHECK_FALSE(lines[i].contains("nonfinite"));
+                CHECK(lines[i].contains("val_loss") == (i + 1 == 3 || i + 1 == 4));  // every 3 steps and at the end
+            }
+        }
+}
+
+TEST_CASE("operations are counted as published") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
+    // gpt2, 2 layers of dim 32, ffn 128: 12 dim^2 each, and the tied head of 64 x 32
+    double const gpt2 = 6 * (2 * 12 * 32 * 32 + 64 * 32) + 6.0 * 2 * 32 * 16;
+    // llama, ffn 96: queries and output of 32 x 32, keys and values of one of two heads 16 x 32, three matrices of 96 x 32
+    double const llama = 6 * (2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 96 * 32) + 64 * 32) + 6.0 * 2 * 32 * 16;
+    for (bool const is_llama : {false, true}) {
+        Words const arch  = is_llama ? Words{"--arch", "llama", "--kv-heads", "1", "--ffn", "96"} : Words{};
+        auto const  lines = metrics(folder, 1, small + arch + Words{"--data", data, "--steps", "2"});
+        for (auto const& line : lines)
+            CHECK(line.at("tflops").get<double>() * 1e12 == doctest::Approx(line.at("tokens_per_s").get<double>() * (is_llama ? llama : gpt2)));
+    }
+}
+
+TEST_CASE("memory per parameter is what the formula says") {
+    Folder const      folder;
+    std::string const data       = folder.write("data.bin", shard(some_tokens(2000, 64)));
+    std::uint64_t const parameters = 64 * 32 + 16 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 2 * 32;
+    for (auto const& [precision, bytes] : std::vector<std::pair<char const*, std::uint64_t>>{{"fp32", 16}, {"bf16", 18}, {"fp16", 18}}) {
+        auto const    lines = metrics(folder, 1, small + Words{"--data", data, "--steps", "1", "--precision", precision});
+        auto const&   mem   = lines.at(0).at("mem");
+        std::uint64_t sum   = 0;
+        for (char const* category : {"params", "master", "grads", "optimizer"}) sum += mem.at(category).get<std::uint64_t>();
+        CAPTURE(precision);
+        CHECK(sum == bytes * parameters);
+    }
+    auto const          half    = metrics(folder, 2, small + Words{"--data", data, "--steps", "1", "--precision", "fp32", "--strategy", "sharded"});
+    std::uint64_t const sharded = half.at(0).at("mem").at("optimizer").get<std::uint64_t>();
+    CHECK(sharded <= 8 * (parameters / 2 + 3 * 64));  // the moments of half of each unit, give or take a granule
+    CHECK(sharded >= 8 * (parameters / 2 - 3 * 64));
+}
+
+TEST_CASE("a step without valid tokens is skipped on every rank and says so") {
+    Folder const folder;
+    auto         ids = some_tokens(2000, 64);
+    std::replace(ids.begin(), ids.end(), 7, 8);
+    std::fill(ids.begin(), ids.begin() + 12 * 16 + 1, 7);  // all that the first step reads
+    std::string const data = folder.write("data.bin", shard(ids));
+    for (int ranks : {1, 2, 4}) {
+        CAPTURE(ranks);
+        Lines const lines = metrics(folder, ranks, small + Words{"--data", data, "--steps", "2", "--ignore-label", "7"});
+        REQUIRE(lines.size() == 3);
+        check_types(lines[0]);
+        CHECK(lines[0].at("applied") == false);
+        CHECK(lines[0].at("skip_reason") == "no valid tokens");
+        CHECK(lines[0].at("loss") == 0);
+        CHECK(lines[0].at("valid_tokens") == 0);
+        CHECK(lines[0].at("step") == 0);  // the version stays
+        CHECK(lines[1].at("step") == 1);
+        CHECK(lines[2].at("step") == 2);
+        CHECK(lines[2].at("applied") == true);
+    }
+}
+
+TEST_CASE("a run that never has a valid token ends with exit code 4 and one line") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(std::vector<std::int32_t>(600, 7)));
+    for (int ranks : {1, 2}) {
+        Ended const ended = run(ranks, small + Words{"--data", data, "--steps", "2", "--ignore-label", "7", "--metrics", folder / "metrics.jsonl"});
+        INFO(ended.err);
+        CHECK(ended.code == 4);
+        CHECK(count(ended.err, "\n") == 1);
+        CHECK(count(ended.err, "skipped") == 1);
+        CHECK(count(ended.err, "no valid tokens") == 1);
+        CHECK(read_lines(folder / "metrics.jsonl").size() == 100);
+    }
+}
+
+TEST_CASE("numbers that are not finite are null, are marked, and end the run with exit code 4") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
+    run_well(1, small + Words{"--data", data, "--steps", "0", "--export", folder / "weights"});
+    std::string bytes = read_all(folder / "weights/model.safetensors");
+    for (std::size_t i = bytes.size() - 64; i < bytes.size(); i += 4) bytes.replace(i, 4, std::string("\x00\x00\xC0\x7F", 4));  // NaN
+    folder.write("weights/model.safetensors", bytes);
+    for (int ranks : {1, 2}) {
+        CAPTURE(ranks);
+        Ended const ended = run(ranks, small + Words{"--data", data, "--steps", "2", "--init", folder / "weights", "--metrics", folder / "metrics.jsonl", "--export", folder / "out"});
+        INFO(ended.err);
+        CHECK(ended.code == 4);
+        CHECK(count(ended.err, "\n") == 1);
+        CHECK(count(ended.err, "non-finite") == 1);
+        Lines const lines = read_lines(folder / "metrics.jsonl");
+        REQUIRE(lines.size() == 100);
+        check_types(lines[0]);
+        CHECK(lines[0].at("loss").is_null());
+        CHECK(lines[0].at("nonfinite") == true);
+        CHECK(lines[0].at("applied") == false);
+        CHECK(lines[0].at("skip_reason") == "non-finite loss or gradient");
+        CHECK_FALSE(std::filesystem::exists(folder / "out"));
+    }
+}
+
+TEST_CASE("fp16 starts with a loss scale of 65536 and halves it where a gradient overflows") {
+    Folder const      folder;
+    std::string const data  = folder.write("data.bin", shard(some_tokens(2000, 64)));
+    Lines const       lines = metrics(folder, 2, small + Words{"--data", data, "--steps", "3", "--precision", "fp16"});
+    CHECK(lines.at(0).at("loss_scale") == 65536);
+    for (std::size_t i = 1; i < lines.size(); ++i)
+        CHECK(lines[i].at("loss_scale").get<double>() == lines[i - 1].at("loss_scale").get<double>() * (lines[i - 1].at("applied").get<bool>() ? 1 : 0.5));
+}

@@ -1,0 +1,165 @@
+// train_gpt against PyTorch in float64: six steps of small models, on every number of ranks, strategy and number of micro-steps.
+// make_golden.py made the cases; `expected.json` also says what PyTorch's own float32 run deviates by.
+
+#include <cmath>
+#include <map>
+
+#include "../cli/program.hpp"
+#include "lockstep/io/safetensors.hpp"
+
+using namespace lockstep::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Case {
+    explicit Case(fs::path const& where) : folder(where), expected(nlohmann::json::parse(read_all(where / "expected.json"))) {
+        auto const written = nlohmann::json::parse(read_all(where / "flags.json"));
+        for (auto const& [flag, value] : written.items()) flags = flags + Words{flag, value.get<std::string>()};
+        flags = flags + Words{"--data", where / "data.bin", "--init", where / "init.safetensors", "--sample", "0"};
+    }
+
+    fs::path       folder;
+    nlohmann::json expected;
+    Words          flags;
+
+    std::size_t rows() const { return std::stoul(*(std::find(flags.begin(), flags.end(), "--global-batch") + 1)); }
+};
+
+std::vector<Case> cases() {
+    std::vector<Case> found;
+    for (auto const& entry : fs::directory_iterator(LOCKSTEP_GOLDEN_FOLDER))
+        if (fs::exists(entry.path() / "flags.json")) found.emplace_back(entry.path());
+    std::sort(found.begin(), found.end(), [](Case const& a, Case const& b) { return a.folder < b.folder; });
+    return found;
+}
+
+struct Way {
+    int         ranks, micro_steps;
+    char const *strategy, *reshard;
+};
+
+/// All of ranks x strategies x micro-steps. `turn` decides which of them reshard: with a case it changes.
+std::vector<Way> all_ways(std::size_t turn) {
+    std::vector<Way> ways;
+    for (int const micro_steps : {1, 2, 4}) {
+        ways.push_back({1, micro_steps, "single", "always"});
+        for (int ranks = 1; ranks <= 4; ++ranks) {
+            ways.push_back({ranks, micro_steps, "replicated", "always"});
+            ways.push_back({ranks, micro_steps, "sharded", ++turn % 2 == 0 ? "always" : "never"});
+        }
+    }
+    return ways;
+}
+
+/// Each rank count, strategy, reshard policy and number of micro-steps at least once.
+constexpr Way few_ways[]{{1, 4, "single", "always"}, {2, 1, "sharded", "never"}, {3, 2, "sharded", "always"}, {4, 1, "replicated", "always"}};
+
+Words flags_of(Case const& golden, Way const& way) {
+    std::size_t const micro_batch = golden.rows() / static_cast<std::size_t>(way.ranks * way.micro_steps);
+    return golden.flags + Words{"--strategy", way.strategy, "--reshard", way.reshard, "--micro-batch", std::to_string(micro_batch)};
+}
+
+/// Elements whose true gradient is zero: rounding alone moves them.
+bool without_gradient(nlohmann::json const& expected, std::string const& tensor, std::size_t element) {
+    for (auto const& range : expected.at("without_gradient"))
+        if (range.at("tensor") == tensor && element >= range.at("begin").get<std::size_t>() && element < range.at("end").get<std::size_t>()) return true;
+    return false;
+}
+
+std::map<std::string, std::vector<float>> weights(fs::path const& path) {
+    lockstep::io::SafetensorsFile const       file(path);
+    std::map<std::string, std::vector<float>> all;
+    for (auto const& tensor : file.tensors()) {
+        std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+        file.read(tensor.name, values);
+        all.emplace(tensor.name, std::move(values));
+    }
+    return all;
+}
+
+void check_weights(Case const& golden, fs::path const& exported) {
+    auto const expected = weights(golden.folder / "final.safetensors"), found = weights(exported);
+    auto const rates    = golden.expected.at("learning_rate").get<std::vector<double>>();
+    double const rate   = *std::max_element(rates.begin(), rates.end());
+    std::size_t  elements = 0, beyond = 0;
+    double       largest = 0;
+    REQUIRE(found.size() == expected.size());
+    for (auto const& [name, values] : expected) {
+        CAPTURE(name);
+        REQUIRE(found.count(name) == 1);
+        auto const& other = found.at(name);
+        REQUIRE(other.size() == values.size());
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            if (without_gradient(golden.expected, name, i)) continue;
+            double const error = std::abs(static_cast<double>(other[i]) - static_cast<double>(values[i]));
+            elements += 1;
+            beyond += !(error <= 2e-5 * (1 + std::abs(static_cast<double>(values[i]))));
+            largest = std::max(largest, error);
+        }
+    }
+    CHECK(static_cast<double>(beyond) <= static_cast<double>(elements) / 10'000);
+    CHECK(largest <= rate);
+}
+
+/// Largest relative deviation of a column from what PyTorch computed.
+double deviation(Case const& golden, Lines const& lines, char const* key) {
+    auto const   expected = golden.expected.at(key == std::string("lr") ? "learning_rate" : key).get<std::vector<double>>();
+    auto const   found    = column(lines, key);
+    double       largest  = 0;
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) largest = std::max(largest, relative_difference(found[i], expected[i]));
+    return largest;
+}
+
+}  // namespace
+
+TEST_CASE("there are goldens of both architectures and of every optimizer") {
+    auto const all = cases();
+    CHECK(all.size() >= 6);
+    for (char const* word : {"gpt2", "llama", "sgd", "adam", "adamw"})
+        CHECK_MESSAGE(std::any_of(all.begin(), all.end(), [&](Case const& c) { return std::count(c.flags.begin(), c.flags.end(), word) != 0; }), word);
+}
+
+TEST_CASE("fp32 gives the losses, gradient norms and weights of PyTorch in float64") {
+    Folder const folder;
+    std::size_t  turn = 0;
+    for (Case const& golden : cases())
+        for (Way const& way : all_ways(turn++)) {
+            Words const flags = flags_of(golden, way) + Words{"--precision", "fp32", "--export", folder / "out"};
+            CAPTURE(golden.folder.filename().string());
+            CAPTURE(way.ranks);
+            CAPTURE(joined(flags));
+            Lines const lines = metrics(folder, way.ranks, flags);
+            CHECK(deviation(golden, lines, "loss") <= 2e-6);
+            CHECK(deviation(golden, lines, "grad_norm") <= 2e-5);
+            CHECK(deviation(golden, lines, "lr") <= 1e-12);
+            CHECK(deviation(golden, lines, "valid_tokens") == 0);
+            check_weights(golden, folder / "out/model.safetensors");
+        }
+}
+
+TEST_CASE("bf16 and fp16 give the losses of PyTorch in float64 within their precision") {
+    Folder const folder;
+    for (Case const& golden : cases())
+        for (char const* precision : {"bf16", "fp16"})
+            for (Way const& way : few_ways) {
+                Words const flags = flags_of(golden, way) + Words{"--precision", precision};
+                CAPTURE(golden.folder.filename().string());
+                CAPTURE(way.ranks);
+                CAPTURE(joined(flags));
+                CHECK(deviation(golden, metrics(folder, way.ranks, flags), "loss") <= 2e-2);
+            }
+}
+
+TEST_CASE("the scalar kernels give the numbers of PyTorch too") {
+    Folder const folder;
+    for (Case const& golden : cases()) {
+        Words const flags = flags_of(golden, {2, 2, "sharded", "always"}) + Words{"--precision", "fp32", "--isa", "scalar", "--export", folder / "out"};
+        CAPTURE(joined(flags));
+        Lines const lines = metrics(folder, 2, flags);
+        CHECK(deviation(golden, lines, "loss") <= 2e-6);
+        CHECK(deviation(golden, lines, "grad_norm") <= 2e-5);
+        check_weights(golden, folder / "out/model.safetensors");
+    }
+}
