@@ -31,7 +31,7 @@ double processor_seconds(F&& f) {
 }
 
 /// The rate of register-only multiply-adds (kernel::FmaProbe) in the same stretch of time as a kernel, by processor time.
-class FmaProbe {
+class PeakMeter {
 public:
     /// Runs until it has had a quarter of the processor time that the kernel under test has had.
     void keep_up_with(double kernel_seconds) {

@@ -54,10 +54,10 @@ struct ClosedForm {
                 double       y = static_cast<double>(b[o]);
                 for (std::size_t i = 0; i < I; ++i) y += static_cast<double>(xn[i]) * static_cast<double>(Wo[i]);
                 loss += y * y / static_cast<double>(N * O);
-                double const dy = 2 * y / static_cast<double>(N * O);                                                  // d loss / d y
-                db[o] += dy;                                                                                           // db = sum of dy over n
-                for (std::size_t i = 0; i < I; ++i) dW[o * I + i] += dy * static_cast<double>(xn[i]);                 // dW = dy^T x
-                for (std::size_t i = 0; i < I; ++i) dx[n * I + i] += dy * static_cast<double>(Wo[i]);                 // dx = dy W
+                double const dy = 2 * y / static_cast<double>(N * O);                                  // d loss / d y
+                db[o] += dy;                                                                           // db = sum of dy over n
+                for (std::size_t i = 0; i < I; ++i) dW[o * I + i] += dy * static_cast<double>(xn[i]);  // dW = dy^T x
+                for (std::size_t i = 0; i < I; ++i) dx[n * I + i] += dy * static_cast<double>(Wo[i]);  // dx = dy W
             }
     }
 };
@@ -73,7 +73,8 @@ void compare(char const* what, float const* found, std::vector<double> const& ex
     }
     bool const right = worst <= 1e-5 * largest;
     all_right        = all_right && right;
-    std::printf("  %-3s largest element %.3e, largest deviation from %gx the closed form %.1e: %s\n", what, largest, times, worst, right ? "right" : "WRONG");
+    std::printf("  %-3s largest element %.3e, largest deviation from %gx the closed form %.1e: %s\n", what, largest, times, worst,
+                right ? "right" : "WRONG");
 }
 
 }  // namespace
@@ -98,19 +99,20 @@ int main() {
     pass.weights   = weights;
     pass.gradients = gradients;
 
-    View<float, 2> const          x{input.data(), {N, I}};
+    View<float, 2> const         x{input.data(), {N, I}};
     ls::nn::Linear::Saved<float> saved;
-    MeanOfSquares                 loss;
+    MeanOfSquares                loss;
 
     // Forward, first to last; backward, last to first. Gradients of parameters are added to the buffer, that of x is returned.
-    auto const forward  = [&] { return loss.forward(linear.forward(pass, x, saved)); };
-    auto const backward = [&] { return linear.backward(pass, loss.backward(pass), saved); };
-    float* const W  = gradients.data() + unit.parameters[linear.weight_index].offset;
-    float* const b  = gradients.data() + unit.parameters[linear.bias_index].offset;
+    auto const   forward  = [&] { return loss.forward(linear.forward(pass, x, saved)); };
+    auto const   backward = [&] { return linear.backward(pass, loss.backward(pass), saved); };
+    float* const W        = gradients.data() + unit.parameters[linear.weight_index].offset;
+    float* const b        = gradients.data() + unit.parameters[linear.bias_index].offset;
 
     double const     found = forward();
     auto const       dx    = backward();  // (N,I)
-    ClosedForm const expected(x.data(), weights.data() + unit.parameters[linear.weight_index].offset, weights.data() + unit.parameters[linear.bias_index].offset);
+    ClosedForm const expected(x.data(), weights.data() + unit.parameters[linear.weight_index].offset,
+                              weights.data() + unit.parameters[linear.bias_index].offset);
     std::printf("\nloss %.6f, in closed form %.6f\n", found, expected.loss);
     all_right = all_right && std::abs(found - expected.loss) < 1e-5 * expected.loss;
     compare("dW", W, expected.dW);

@@ -41,7 +41,8 @@ int main() {
     using Trainer = ls::Trainer<ls::nn::Gpt2<ls::tensor::ArenaStorage>, ls::precision::Fp32, Lion, ls::parallel::Single>;
     Trainer trainer{{.layers = 2, .heads = 2, .kv_heads = 2, .dim = 32, .ffn = 128, .sequence = 32}, Lion{.weight_decay = 0.01f}};
 
-    auto const            text = ls::data::Tokens::bytes("How much wood would a woodchuck chuck if a woodchuck could chuck wood? As much as a woodchuck could.");
+    auto const text =
+        ls::data::Tokens::bytes("How much wood would a woodchuck chuck if a woodchuck could chuck wood? As much as a woodchuck could.");
     ls::data::TokenStream stream{text, {.sequence = 32, .global_batch = 4, .last_step = 100}};
 
     double first = 0, last = 0;

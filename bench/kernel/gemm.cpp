@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "probe.hpp"
 #include "lockstep/kernel/gemm.hpp"
+#include "probe.hpp"
 
 namespace {
 
@@ -44,7 +44,7 @@ void product(benchmark::State& state, Sizes sizes, int threads) {
 
     double const     flop = 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K);
     double           best = 1e9, processor_sum = 0;  // seconds
-    bench::FmaProbe  probe;
+    bench::PeakMeter probe;
     runtime::Threads team(threads);
     team.run([&] {
         for (auto _ : state) {
@@ -64,14 +64,14 @@ void product(benchmark::State& state, Sizes sizes, int threads) {
     float result = probe.result() + dw[0] + static_cast<float>(y[0]) + static_cast<float>(x[0]);
     benchmark::DoNotOptimize(result);
     state.counters["flop_per_s"] = benchmark::Counter(flop, benchmark::Counter::kIsIterationInvariantRate);
-    double const rate         = threads == 1 ? flop * static_cast<double>(state.iterations()) / processor_sum : flop / best;
-    state.counters["of_peak"] = rate / (probe.flop_per_s() * threads);
+    double const rate            = threads == 1 ? flop * static_cast<double>(state.iterations()) / processor_sum : flop / best;
+    state.counters["of_peak"]    = rate / (probe.flop_per_s() * threads);
 }
 
 template <class T>
 void add(std::string const& type, Sizes sizes, int threads) {
-    std::string const suffix = "/" + type + "/M:" + std::to_string(sizes.M) + "/N:" + std::to_string(sizes.N) + "/K:" +
-                               std::to_string(sizes.K) + (threads > 1 ? "/threads:" + std::to_string(threads) : "");
+    std::string const suffix = "/" + type + "/M:" + std::to_string(sizes.M) + "/N:" + std::to_string(sizes.N) +
+                               "/K:" + std::to_string(sizes.K) + (threads > 1 ? "/threads:" + std::to_string(threads) : "");
     auto const one = [&](char const* name, auto* body) {
         benchmark::RegisterBenchmark((name + suffix).c_str(), body, sizes, threads)->UseManualTime()->Unit(benchmark::kMicrosecond);
     };

@@ -21,11 +21,11 @@ namespace ls = lockstep;
 template <class E>
 using Words = std::vector<std::pair<std::string, E>>;
 
-constexpr std::uint64_t any_count = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t most_size = ls::state::ModelSizes::largest;
-constexpr std::uint64_t most_rows = std::uint64_t{1} << 31;   // of a batch
+constexpr std::uint64_t any_count  = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t most_size  = ls::state::ModelSizes::largest;
+constexpr std::uint64_t most_rows  = std::uint64_t{1} << 31;  // of a batch
 constexpr std::uint64_t most_steps = 0xFFFFFFFF;              // a step is a 32-bit part of the key of random numbers
-constexpr double        most_real = std::numeric_limits<float>::max();
+constexpr double        most_real  = std::numeric_limits<float>::max();
 
 enum class Ends { closed, open_above, open_below };
 
@@ -42,11 +42,15 @@ public:
         name("--val-data", s_.val_data, "Held-out tokens");
         real("--val-fraction", s_.val_fraction, 0, 1, Ends::open_above, "Part of --data that is held out, at its end");
         count("--eval-every", s_.eval_every, 0, any_count, "Evaluate over all held-out windows every N steps; 0: never");
-        count("--ignore-label", s_.ignore_label, 0, most_size, "A label equal to it does not count in the loss");
-        choose("--order", s_.order, Words<ls::data::Order>{{"shuffled", ls::data::Order::shuffled}, {"sequential", ls::data::Order::sequential}}, "Order of samples");
+        label("--ignore-label", s_.ignore_label, "A label equal to it does not count in the loss");
+        choose("--order", s_.order,
+               Words<ls::data::Order>{{"shuffled", ls::data::Order::shuffled}, {"sequential", ls::data::Order::sequential}},
+               "Order of samples");
         count("--seed", s_.seed, 0, any_count, "Of every random number");
 
-        choose("--arch", s_.sizes.arch, Words<ls::state::Architecture>{{"gpt2", ls::state::Architecture::gpt2}, {"llama", ls::state::Architecture::llama}}, "Architecture");
+        choose("--arch", s_.sizes.arch,
+               Words<ls::state::Architecture>{{"gpt2", ls::state::Architecture::gpt2}, {"llama", ls::state::Architecture::llama}},
+               "Architecture");
         count("--layers", s_.sizes.layers, 1, ls::state::ModelSizes::most_layers, "Blocks");
         count("--heads", s_.sizes.heads, 1, most_size, "Heads of queries");
         count("--kv-heads", s_.sizes.kv_heads, 1, most_size, "Heads of keys and values (as many as --heads)");
@@ -59,9 +63,13 @@ public:
 
         count("--global-batch", s_.global_batch, 1, most_rows, "Sequences of a step, over all ranks");
         count("--micro-batch", s_.micro_batch, 1, most_rows, "Sequences of a forward");
-        choose("--precision", s_.precision, Words<Precision>{{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}}, "Compute type; masters are fp32");
-        choose("--reduce-dtype", wire_, Words<ls::comm::Wire>{{"fp32", ls::comm::Wire::fp32}, {"bf16", ls::comm::Wire::bf16}}, "Gradients on the wire");
-        choose("--optimizer", s_.optimizer, Words<Optimizer>{{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}, {"adamw", Optimizer::adamw}}, "Optimizer");
+        choose("--precision", s_.precision,
+               Words<Precision>{{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}},
+               "Compute type; masters are fp32");
+        choose("--reduce-dtype", wire_, Words<ls::comm::Wire>{{"fp32", ls::comm::Wire::fp32}, {"bf16", ls::comm::Wire::bf16}},
+               "Gradients on the wire");
+        choose("--optimizer", s_.optimizer,
+               Words<Optimizer>{{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}, {"adamw", Optimizer::adamw}}, "Optimizer");
         real("--lr", s_.schedule.learning_rate, 0, most_real, Ends::closed, "Learning rate");
         real("--beta1", s_.beta1, 0, 1, Ends::open_above, "Of Adam and AdamW");
         real("--beta2", s_.beta2, 0, 1, Ends::open_above, "Of Adam and AdamW");
@@ -69,27 +77,35 @@ public:
         real("--momentum", s_.momentum, 0, 1, Ends::open_above, "Of SGD");
         real("--weight-decay", s_.weight_decay, 0, most_real, Ends::closed, "On tensors of two or more dimensions");
         real("--clip", s_.clip, 0, most_real, Ends::closed, "Global gradient norm; 0: no clipping");
-        choose("--schedule", s_.schedule.shape, Words<ls::optim::Shape>{{"constant", ls::optim::Shape::constant}, {"cosine", ls::optim::Shape::cosine}, {"wsd", ls::optim::Shape::wsd}},
+        choose("--schedule", s_.schedule.shape,
+               Words<ls::optim::Shape>{
+                   {"constant", ls::optim::Shape::constant}, {"cosine", ls::optim::Shape::cosine}, {"wsd", ls::optim::Shape::wsd}},
                "Learning rate over the versions");
         count("--warmup", s_.schedule.warmup, 0, most_steps, "Steps of warm-up");
         real("--min-lr-ratio", s_.schedule.min_ratio, 0, 1, Ends::closed, "Where cosine and wsd end");
         count("--steps", s_.steps, 0, most_steps, "Optimizer steps, counted from version 0");
 
-        choose("--strategy", strategy_, Words<std::string>{{"single", "single"}, {"replicated", "replicated"}, {"sharded-optimizer", ""}, {"sharded", "sharded"}, {"hybrid", ""}},
+        choose("--strategy", strategy_,
+               Words<std::string>{
+                   {"single", "single"}, {"replicated", "replicated"}, {"sharded-optimizer", ""}, {"sharded", "sharded"}, {"hybrid", ""}},
                "Parallelism (single on 1 rank, replicated on more)");
         count("--shard-group", shard_group_, 1, most_rows, "Ranks of a group, for hybrid");
-        choose("--reshard", s_.parallel.reshard, Words<ls::parallel::Reshard>{{"always", ls::parallel::Reshard::always}, {"never", ls::parallel::Reshard::never}},
+        choose("--reshard", s_.parallel.reshard,
+               Words<ls::parallel::Reshard>{{"always", ls::parallel::Reshard::always}, {"never", ls::parallel::Reshard::never}},
                "When gathered weights are freed");
         count("--prefetch", s_.parallel.prefetch, 0, ls::state::ModelSizes::most_layers, "Units gathered ahead of use");
         real("--bucket-mb", bucket_mb_, 0, 1e6, Ends::closed, "Gradient bucket in MB; 0: one parameter");
         choose("--overlap", s_.parallel.overlap, on_off, "Communication during backward");
         choose("--reduction", reduction_, Words<bool>{{"ordered", true}, {"vendor", false}}, "Who sums over the ranks");
-        choose("--accumulate", accumulate_, Words<ls::parallel::Accumulate>{{"local", ls::parallel::Accumulate::local}, {"sharded", ls::parallel::Accumulate::sharded}},
+        choose("--accumulate", accumulate_,
+               Words<ls::parallel::Accumulate>{{"local", ls::parallel::Accumulate::local}, {"sharded", ls::parallel::Accumulate::sharded}},
                "Where micro-steps add up (by strategy)");
         choose("--reproducible", reproducible_, on_off, "The same bits for any number of ranks");
         choose("--recompute", s_.recompute, Words<bool>{{"none", false}, {"block", true}}, "Activation checkpointing");
         count("--threads", s_.threads, 1, 1024, "Threads of this rank (cores of the node / ranks on it)");
-        choose("--isa", isa_, Words<std::string>{{"auto", "auto"}, {"amx", "amx"}, {"avx512", "avx512"}, {"avx2", "avx2"}, {"scalar", "scalar"}}, "Caps what kernels may use");
+        choose("--isa", isa_,
+               Words<std::string>{{"auto", "auto"}, {"amx", "amx"}, {"avx512", "avx512"}, {"avx2", "avx2"}, {"scalar", "scalar"}},
+               "Caps what kernels may use");
 
         name("--metrics", s_.metrics, "JSONL, one object a step");
         name("--trace", unsupported_text_, "Chrome/Perfetto trace");
@@ -122,13 +138,15 @@ public:
         }
         if (auto const unknown = app_.remaining(); !unknown.empty()) {
             auto const flag = std::find_if(unknown.begin(), unknown.end(), [](std::string const& word) { return word.starts_with('-'); });
-            ls::input_error(shown(flag == unknown.end() ? unknown.front() : *flag), ": expected one of the flags that --help lists, found another word");
+            ls::input_error(shown(flag == unknown.end() ? unknown.front() : *flag),
+                            ": expected one of the flags that --help lists, found another word");
         }
         return true;
     }
 
     void complete() {
-        for (char const* flag : {"--trace", "--trace-steps", "--report", "--save", "--save-every", "--keep", "--resume", "--timeout", "--shard-group"})
+        for (char const* flag :
+             {"--trace", "--trace-steps", "--report", "--save", "--save-every", "--keep", "--resume", "--timeout", "--shard-group"})
             if (given(flag)) not_yet(flag);
         if (strategy_.empty()) not_yet("--strategy " + app_["--strategy"]->as<std::string>());
         if (!reduction_) not_yet("--reduction vendor");
@@ -182,15 +200,27 @@ private:
                 value = static_cast<T>(number);
         });
     }
+    /// May be negative, as -100 is elsewhere: no token equals it.
+    void label(char const* flag, std::optional<std::int32_t>& value, char const* help) {
+        add(flag, "N", help, [=, &value](std::string const& written) {
+            using Limits           = std::numeric_limits<std::int32_t>;
+            std::int32_t number    = 0;
+            auto const [end, code] = std::from_chars(written.data(), written.data() + written.size(), number);
+            if (code != std::errc() || end != written.data() + written.size())
+                ls::input_error(flag, ": expected a whole number from ", Limits::min(), " to ", Limits::max(), ", found ", shown(written));
+            value = number;
+        });
+    }
     template <class T>
     void real(char const* flag, T& value, double least, double most, Ends ends, char const* help) {
         add(flag, "NUMBER", help, [=, &value](std::string const& written) {
             double number          = 0;
             auto const [end, code] = std::from_chars(written.data(), written.data() + written.size(), number);
             bool const valid       = code == std::errc() && end == written.data() + written.size();  // NaN is in no interval
-            if (!valid || !(number >= least && number <= most) || (ends == Ends::open_above && number == most) || (ends == Ends::open_below && number == least))
-                ls::input_error(flag, ": expected a number from ", ends == Ends::open_below ? "above " : "", least, " to ", ends == Ends::open_above ? "below " : "", most,
-                                ", found ", shown(written));
+            if (!valid || !(number >= least && number <= most) || (ends == Ends::open_above && number == most) ||
+                (ends == Ends::open_below && number == least))
+                ls::input_error(flag, ": expected a number from ", ends == Ends::open_below ? "above " : "", least, " to ",
+                                ends == Ends::open_above ? "below " : "", most, ", found ", shown(written));
             value = static_cast<T>(number);
         });
     }
@@ -241,8 +271,10 @@ private:
         namespace fs = std::filesystem;
         if (s_.init.empty()) return {};
         std::error_code failed;
-        fs::path const  path = s_.init;
-        fs::path const  config = fs::is_directory(path, failed) ? path / "config.json" : path.filename() == "model.safetensors" ? path.parent_path() / "config.json" : fs::path();
+        fs::path const  path   = s_.init;
+        fs::path const  config = fs::is_directory(path, failed)           ? path / "config.json"
+                                 : path.filename() == "model.safetensors" ? path.parent_path() / "config.json"
+                                                                          : fs::path();
         return !config.empty() && fs::exists(config, failed) ? config : fs::path();
     }
 
@@ -256,11 +288,13 @@ private:
         auto const config = init_config();
         if (config.empty()) return check_sizes();
 
-        ls::state::ModelSizes const file = ls::io::read_config(config);
-        auto const agree = [&](char const* flag, std::size_t wanted, std::size_t found) {
+        ls::state::ModelSizes const file  = ls::io::read_config(config);
+        auto const                  agree = [&](char const* flag, std::size_t wanted, std::size_t found) {
             if (given(flag) && wanted != found) ls::input_error(flag, " ", wanted, ": expected ", found, " as ", config.string(), " says");
         };
-        if (given("--arch") && file.arch != s_.sizes.arch) ls::input_error("--arch ", ls::state::name(s_.sizes.arch), ": expected ", ls::state::name(file.arch), " as ", config.string(), " says");
+        if (given("--arch") && file.arch != s_.sizes.arch)
+            ls::input_error("--arch ", ls::state::name(s_.sizes.arch), ": expected ", ls::state::name(file.arch), " as ", config.string(),
+                            " says");
         agree("--layers", s_.sizes.layers, file.layers);
         agree("--heads", s_.sizes.heads, file.heads);
         agree("--kv-heads", s_.sizes.kv_heads, file.kv_heads);
@@ -269,17 +303,20 @@ private:
         agree("--vocab", s_.sizes.vocab, file.vocab);
         s_.sizes = file;
         if (!given("--seq")) s_.sequence = file.sequence;
-        if (s_.sequence > file.sequence) ls::input_error("--seq ", s_.sequence, ": expected at most ", file.sequence, " as ", config.string(), " says");
+        if (s_.sequence > file.sequence)
+            ls::input_error("--seq ", s_.sequence, ": expected at most ", file.sequence, " as ", config.string(), " says");
     }
 
     /// What the sizes of the flags must have to do with each other.
     void check_sizes() const {
         auto const& z = s_.sizes;
         if (z.dim % z.heads != 0) ls::input_error("--dim: expected a multiple of --heads ", z.heads, ", found ", z.dim);
-        if (z.arch == ls::state::Architecture::gpt2 && z.kv_heads != z.heads) ls::input_error("--kv-heads: expected ", z.heads, " as --heads, because the architecture is gpt2, found ", z.kv_heads);
+        if (z.arch == ls::state::Architecture::gpt2 && z.kv_heads != z.heads)
+            ls::input_error("--kv-heads: expected ", z.heads, " as --heads, because the architecture is gpt2, found ", z.kv_heads);
         if (z.heads % z.kv_heads != 0) ls::input_error("--kv-heads: expected a divisor of --heads ", z.heads, ", found ", z.kv_heads);
         if (z.arch == ls::state::Architecture::llama && z.head_size() % 2 != 0)
-            ls::input_error("--dim: expected an even number of channels a head, because llama rotates pairs, found ", z.dim, " / ", z.heads, " = ", z.head_size());
+            ls::input_error("--dim: expected an even number of channels a head, because llama rotates pairs, found ", z.dim, " / ", z.heads,
+                            " = ", z.head_size());
         z.validate("--layers --dim --ffn --vocab --seq");
     }
 

@@ -20,7 +20,8 @@ Processor measure_processor(lockstep::comm::Communicator const& world, int threa
 
 void check_export_place(std::string const& directory) {
     lockstep::io::NewDirectory const made(directory);
-    for (char const* file : {"config.json", "model.safetensors"}) lockstep::io::ReplacingFile const unfinished(std::filesystem::path(directory) / file);
+    for (char const* file : {"config.json", "model.safetensors"})
+        lockstep::io::ReplacingFile const unfinished(std::filesystem::path(directory) / file);
 }
 
 void print_sample(std::vector<std::int32_t> const& tokens, bool text) {

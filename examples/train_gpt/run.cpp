@@ -10,10 +10,11 @@ namespace train_gpt {
 
 RunData open_data(Settings const& settings) {
     std::size_t const      needs = settings.sequence + 1;
-    ls::data::Tokens const all   = settings.data.empty() ? ls::data::source_text(LOCKSTEP_SOURCE_DIR) : ls::data::Tokens::open(settings.data);
+    ls::data::Tokens const all = settings.data.empty() ? ls::data::source_text(LOCKSTEP_SOURCE_DIR) : ls::data::Tokens::open(settings.data);
     auto const             check = [&](char const* flag, ls::data::Tokens const& tokens, char const* part) {
         if (tokens.size() < needs)
-            ls::input_error(flag, ": expected at least ", needs, " tokens", part, " in ", tokens.name(), " for --seq ", settings.sequence, " and the last label, found ", tokens.size());
+            ls::input_error(flag, ": expected at least ", needs, " tokens", part, " in ", tokens.name(), " for --seq ", settings.sequence,
+                                        " and the last label, found ", tokens.size());
     };
     all.check_vocabulary(settings.sizes.vocab);
     RunData data{all, {}};
@@ -27,17 +28,21 @@ RunData open_data(Settings const& settings) {
         if (settings.eval_asked) check("--val-fraction", *data.held_out, " held out");
         if (data.held_out->size() < needs) data.held_out.reset();
     }
-    if (settings.eval_asked && !data.held_out) ls::input_error("--eval-every: expected held-out data, found --val-fraction 0 and no --val-data");
+    if (settings.eval_asked && !data.held_out)
+        ls::input_error("--eval-every: expected held-out data, found --val-fraction 0 and no --val-data");
     check("--data", data.train, data.train.size() < all.size() ? " that are not held out" : "");
 
     if (sample_tokens(settings, data) != 0)
         for (char const c : settings.prompt)
             if (static_cast<unsigned char>(c) >= settings.sizes.vocab)
-                ls::input_error("--prompt: expected bytes below --vocab ", settings.sizes.vocab, ", found ", static_cast<int>(static_cast<unsigned char>(c)));
+                ls::input_error("--prompt: expected bytes below --vocab ", settings.sizes.vocab, ", found ",
+                                static_cast<int>(static_cast<unsigned char>(c)));
     return data;
 }
 
-std::size_t sample_tokens(Settings const& settings, RunData const& data) { return settings.sample.value_or(data.train.is_text() ? 200 : 0); }
+std::size_t sample_tokens(Settings const& settings, RunData const& data) {
+    return settings.sample.value_or(data.train.is_text() ? 200 : 0);
+}
 
 void check_metrics_place(Settings const& settings) {
     std::error_code failed;
@@ -66,7 +71,8 @@ void together(ls::comm::Communicator const& world, std::function<void()> const& 
     }
 }
 
-ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator const& world, Processor const& processor, RunData const& data) {
+ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator const& world, Processor const& processor,
+                                   RunData const& data) {
     auto const&           z = s.sizes;
     ls::report::RunHeader run;
     run.machine    = ls::report::this_machine();
@@ -75,18 +81,21 @@ ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator con
     run.ranks      = world.size();
     run.parameters = ls::plan::parameter_count(z);
     auto const add = [&](std::string what, auto const&... parts) { run.settings.emplace_back(std::move(what), ls::sentence(parts...)); };
-    add("model", name(z.arch), ", ", z.layers, " layers, ", z.heads, " heads", z.kv_heads != z.heads ? ls::sentence(" (", z.kv_heads, " of keys and values)") : "", ", dim ", z.dim,
-        ", ffn ", z.ffn, ", vocabulary ", z.vocab, ", ", s.sequence, " tokens a sequence");
+    add("model", name(z.arch), ", ", z.layers, " layers, ", z.heads, " heads",
+        z.kv_heads != z.heads ? ls::sentence(" (", z.kv_heads, " of keys and values)") : "", ", dim ", z.dim, ", ffn ", z.ffn,
+        ", vocabulary ", z.vocab, ", ", s.sequence, " tokens a sequence");
     char const* const precisions[]{"fp32", "bf16 compute, fp32 masters", "fp16 compute, fp32 masters, loss scaled"};
     char const* const optimizers[]{"sgd", "adam", "adamw"};
     char const* const strategies[]{"", "single", "replicated", "sharded"};
-    add("step", s.global_batch, " sequences, ", s.micro_batch, " at once, ", precisions[static_cast<int>(s.precision)], ", ", optimizers[static_cast<int>(s.optimizer)], ", ",
-        strategies[static_cast<int>(s.strategy)]);
-    add("data", data.train.name(), ", ", data.train.size(), " tokens", data.held_out ? ls::sentence(", ", data.held_out->size(), " held out") : "");
+    add("step", s.global_batch, " sequences, ", s.micro_batch, " at once, ", precisions[static_cast<int>(s.precision)], ", ",
+        optimizers[static_cast<int>(s.optimizer)], ", ", strategies[static_cast<int>(s.strategy)]);
+    add("data", data.train.name(), ", ", data.train.size(), " tokens",
+        data.held_out ? ls::sentence(", ", data.held_out->size(), " held out") : "");
     add("peak flops", ls::report::readable_count(processor.peak_flops), "FLOP/s measured, multiply-adds of all threads");
     ls::observe::Ledger& ledger = ls::observe::ledger();
     for (std::size_t c = 0; c < ls::observe::categories; ++c) run.bytes[c] = ledger[static_cast<ls::observe::Category>(c)].now.load();
-    run.predicted_peak = ledger.total().now.load() + ls::plan::activation_bytes(z, s.micro_batch, s.sequence, s.precision == Precision::fp32 ? 4 : 2, s.recompute);
+    run.predicted_peak = ledger.total().now.load() +
+                         ls::plan::activation_bytes(z, s.micro_batch, s.sequence, s.precision == Precision::fp32 ? 4 : 2, s.recompute);
     return run;
 }
 
@@ -94,24 +103,24 @@ ls::report::StepMetrics metrics_of(ls::StepResult const& r, double step_ms, doub
     using ls::observe::Activity;
     auto const              ms = [&](Activity a) { return static_cast<double>(r.times[a]) * 1e-6; };
     ls::report::StepMetrics m;
-    m.step            = r.version;
-    m.loss            = r.loss;
-    m.grad_norm       = r.gradient_norm;
-    m.lr              = r.learning_rate;
-    m.tokens          = r.tokens;
-    m.valid_tokens    = r.valid_tokens;
-    m.applied         = r.applied;
-    m.skip_reason     = name(r.skip);
-    m.loss_scale      = r.loss_scale;
-    m.step_ms         = step_ms;
-    m.compute_ms      = ms(Activity::compute);
-    m.exposed_comm_ms = ms(Activity::parameters_wait) + ms(Activity::gradients_wait);
-    m.update_ms       = ms(Activity::update);
-    m.data_ms         = data_ms;
-    m.other_ms        = step_ms - *m.compute_ms - *m.exposed_comm_ms - *m.update_ms - data_ms;
-    m.tokens_per_s    = static_cast<double>(r.tokens) / step_ms * 1e3;
-    m.tflops          = *m.tokens_per_s * flops_per_token * 1e-12;
-    m.mfu             = *m.tflops * 1e12 / peak_flops;
+    m.step                    = r.version;
+    m.loss                    = r.loss;
+    m.grad_norm               = r.gradient_norm;
+    m.lr                      = r.learning_rate;
+    m.tokens                  = r.tokens;
+    m.valid_tokens            = r.valid_tokens;
+    m.applied                 = r.applied;
+    m.skip_reason             = name(r.skip);
+    m.loss_scale              = r.loss_scale;
+    m.step_ms                 = step_ms;
+    m.compute_ms              = ms(Activity::compute);
+    m.exposed_comm_ms         = ms(Activity::parameters_wait) + ms(Activity::gradients_wait);
+    m.update_ms               = ms(Activity::update);
+    m.data_ms                 = data_ms;
+    m.other_ms                = step_ms - *m.compute_ms - *m.exposed_comm_ms - *m.update_ms - data_ms;
+    m.tokens_per_s            = static_cast<double>(r.tokens) / step_ms * 1e3;
+    m.tflops                  = *m.tokens_per_s * flops_per_token * 1e-12;
+    m.mfu                     = *m.tflops * 1e12 / peak_flops;
     m.mem_peak_bytes          = r.memory.total;
     m.mem_peak_forward_bytes  = r.memory.forward;
     m.mem_peak_backward_bytes = r.memory.backward;

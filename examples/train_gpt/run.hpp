@@ -9,19 +9,21 @@
 #include <string>
 #include <vector>
 
+#include "adam_family.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/data/source_text.hpp"
 #include "lockstep/data/token_stream.hpp"
 #include "lockstep/data/tokenizer.hpp"
 #include "lockstep/data/windows.hpp"
-#include "lockstep/optim/adam.hpp"
-#include "lockstep/optim/adamw.hpp"
+#include "lockstep/nn/gpt2.hpp"
+#include "lockstep/nn/llama.hpp"
 #include "lockstep/optim/sgd.hpp"
 #include "lockstep/parallel/replicated.hpp"
 #include "lockstep/parallel/sharded.hpp"
 #include "lockstep/plan/flops.hpp"
 #include "lockstep/report/terminal.hpp"
+#include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
 #include "machine.hpp"
@@ -51,14 +53,15 @@ void check_metrics_place(Settings const& settings);
 /// Runs `body` on all ranks and then agrees on how it went: where it failed on some, all raise the error of the first of them.
 void together(ls::comm::Communicator const& world, std::function<void()> const& body);
 
-ls::report::RunHeader describe_run(Settings const& settings, ls::comm::Communicator const& world, Processor const& processor, RunData const& data);
+ls::report::RunHeader describe_run(Settings const& settings, ls::comm::Communicator const& world, Processor const& processor,
+                                   RunData const& data);
 
 ls::report::StepMetrics metrics_of(ls::StepResult const& result, double step_ms, double data_ms, double flops_per_token, double peak_flops);
 
 /// Mean loss over all full windows of the held-out tokens.
 template <class Trainer>
 double evaluate(Trainer& trainer, ls::data::EvaluationWindows& windows) {
-    ls::ExactSum                                        loss;
+    ls::ExactSum                                      loss;
     std::array<std::int64_t, ls::ExactSum::words + 1> words{};
     for (ls::data::Batch const& batch : windows) {
         auto const part = trainer.evaluate(batch);
@@ -76,7 +79,7 @@ std::int32_t draw_token(std::vector<float> const& logits, double temperature, do
 /// Continues the prompt. All ranks draw the same tokens.
 template <class Trainer>
 std::vector<std::int32_t> sample(Trainer& trainer, Settings const& settings, std::size_t count) {
-    std::vector<std::int32_t> tokens = ls::data::ByteTokenizer::encode(settings.prompt);
+    std::vector<std::int32_t> tokens   = ls::data::ByteTokenizer::encode(settings.prompt);
     constexpr std::uint32_t   sampling = 0x5A000000u;
     for (std::size_t i = 0; i < count; ++i) {
         std::size_t const context = std::min(tokens.size(), trainer.model().sizes().sequence);
@@ -87,21 +90,34 @@ std::vector<std::int32_t> sample(Trainer& trainer, Settings const& settings, std
 }
 
 template <class Trainer, class Optimizer>
-int train(Settings const& settings, Optimizer const& optimizer, typename Trainer::Communicator const& communicator, ls::comm::Communicator const& world) {
+int train(Settings const& settings, Optimizer const& optimizer, typename Trainer::Communicator const& communicator,
+          ls::comm::Communicator const& world) {
     using Clock            = std::chrono::steady_clock;
     std::size_t const rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
 
-    RunData const          data = open_data(settings);
-    ls::data::TokenStream  stream(data.train, {.sequence = settings.sequence, .global_batch = settings.global_batch, .rank = rank, .ranks = ranks, .order = settings.order,
-                                               .seed = settings.seed, .ignore_label = settings.ignore_label});
+    RunData const                              data = open_data(settings);
+    ls::data::TokenStream                      stream(data.train, {.sequence     = settings.sequence,
+                                                                   .global_batch = settings.global_batch,
+                                                                   .rank         = rank,
+                                                                   .ranks        = ranks,
+                                                                   .order        = settings.order,
+                                                                   .seed         = settings.seed,
+                                                                   .ignore_label = settings.ignore_label});
     std::optional<ls::data::EvaluationWindows> windows;
     if (data.held_out)
-        windows.emplace(*data.held_out, ls::data::WindowOptions{.sequence = settings.sequence, .batch = settings.micro_batch, .rank = rank, .ranks = ranks,
-                                                                 .ignore_label = settings.ignore_label});
+        windows.emplace(*data.held_out, ls::data::WindowOptions{.sequence     = settings.sequence,
+                                                                .batch        = settings.micro_batch,
+                                                                .rank         = rank,
+                                                                .ranks        = ranks,
+                                                                .ignore_label = settings.ignore_label});
 
     Trainer trainer(settings.sizes, optimizer, communicator,
-                    {.seed = settings.seed, .micro_batch = settings.micro_batch, .max_norm = settings.clip, .threads = settings.threads,
-                     .model = {.dropout = settings.dropout, .recompute = settings.recompute}, .strategy = settings.parallel});
+                    {.seed        = settings.seed,
+                     .micro_batch = settings.micro_batch,
+                     .max_norm    = settings.clip,
+                     .threads     = settings.threads,
+                     .model       = {.dropout = settings.dropout, .recompute = settings.recompute},
+                     .strategy    = settings.parallel});
     if (!settings.init.empty()) ls::load_weights(trainer, settings.init);
 
     Processor const                          processor = measure_processor(world, settings.threads);
@@ -137,8 +153,8 @@ int train(Settings const& settings, Optimizer const& optimizer, typename Trainer
         if (line.val_loss) terminal.evaluation(result.version, *line.val_loss);
         skipped = result.applied ? 0 : skipped + 1;
         if (skipped == most_skips)
-            ls::training_error("training: ", most_skips, " steps in a row were skipped at version ", result.version, ": ", name(result.skip), " (loss ", result.loss,
-                               ", gradient norm ", result.gradient_norm, ")");
+            ls::training_error("training: ", most_skips, " steps in a row were skipped at version ", result.version, ": ",
+                               name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")");
     }
     terminal.finish();
 
@@ -155,21 +171,31 @@ int train(Settings const& settings, Optimizer const& optimizer, typename Trainer
 template <class Model, class Precision, class Optimizer>
 int with_strategy(Settings const& settings, Optimizer const& optimizer, ls::comm::Communicator const& world) {
     switch (settings.strategy) {
-        case Strategy::replicated: return train<ls::Trainer<Model, Precision, Optimizer, ls::parallel::Replicated<>>>(settings, optimizer, world, world);
-        case Strategy::sharded: return train<ls::Trainer<Model, Precision, Optimizer, ls::parallel::Sharded<>>>(settings, optimizer, world, world);
-        default: return train<ls::Trainer<Model, Precision, Optimizer, ls::parallel::Single>>(settings, optimizer, ls::parallel::Alone{}, world);
+        case Strategy::replicated:
+            return train<ls::Trainer<Model, Precision, Optimizer, ls::parallel::Replicated<>>>(settings, optimizer, world, world);
+        case Strategy::sharded:
+            return train<ls::Trainer<Model, Precision, Optimizer, ls::parallel::Sharded<>>>(settings, optimizer, world, world);
+        default:
+            return train<ls::Trainer<Model, Precision, Optimizer, ls::parallel::Single>>(settings, optimizer, ls::parallel::Alone{}, world);
     }
 }
 
-/// Each combination of a model and a precision is compiled in a file of its own.
 template <class Model, class Precision>
-int run(Settings const& s, ls::comm::Communicator const& world) {
-    switch (s.optimizer) {
-        case Optimizer::sgd: return with_strategy<Model, Precision>(s, ls::optim::Sgd{.momentum = s.momentum, .weight_decay = s.weight_decay}, world);
-        case Optimizer::adam:
-            return with_strategy<Model, Precision>(s, ls::optim::Adam{.beta1 = s.beta1, .beta2 = s.beta2, .epsilon = s.eps, .weight_decay = s.weight_decay}, world);
-        default: return with_strategy<Model, Precision>(s, ls::optim::AdamW{.beta1 = s.beta1, .beta2 = s.beta2, .epsilon = s.eps, .weight_decay = s.weight_decay}, world);
-    }
+int with_optimizer(Settings const& s, ls::comm::Communicator const& world) {
+    if (s.optimizer == Optimizer::sgd)
+        return with_strategy<Model, Precision>(s, ls::optim::Sgd{.momentum = s.momentum, .weight_decay = s.weight_decay}, world);
+    AdamFamily const adam{.decoupled = s.optimizer == Optimizer::adamw,
+                          .adam      = {.beta1 = s.beta1, .beta2 = s.beta2, .epsilon = s.eps, .weight_decay = s.weight_decay},
+                          .adamw     = {.beta1 = s.beta1, .beta2 = s.beta2, .epsilon = s.eps, .weight_decay = s.weight_decay}};
+    return with_strategy<Model, Precision>(s, adam, world);
+}
+
+/// Each precision is compiled in a translation unit of its own: both models share its kernels.
+template <class Precision>
+int run_model(Settings const& settings, ls::comm::Communicator const& world) {
+    using Storage = ls::tensor::ArenaStorage;
+    if (settings.sizes.arch == ls::state::Architecture::gpt2) return with_optimizer<ls::nn::Gpt2<Storage>, Precision>(settings, world);
+    return with_optimizer<ls::nn::Llama<Storage>, Precision>(settings, world);
 }
 
 }  // namespace train_gpt

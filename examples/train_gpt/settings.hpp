@@ -22,7 +22,7 @@ struct Settings {
     std::string                 data;      // empty: the project's own sources
     std::string                 val_data;  // empty: the end of `data`
     double                      val_fraction = 0.1;
-    std::uint64_t               eval_every   = 0;  // 0: never
+    std::uint64_t               eval_every   = 0;      // 0: never
     bool                        eval_asked   = false;  // by a flag, not by a preset
     std::optional<std::int32_t> ignore_label;
     lockstep::data::Order       order = lockstep::data::Order::shuffled;
@@ -30,20 +30,20 @@ struct Settings {
 
     // model
     lockstep::state::ModelSizes sizes;
-    std::size_t                 sequence = 0;  // T of a training sequence, at most sizes.sequence
-    float                       dropout  = 0;
+    std::size_t                 sequence  = 0;  // T of a training sequence, at most sizes.sequence
+    float                       dropout   = 0;
     bool                        recompute = false;
     std::string                 init;  // empty: random
 
     // step
-    std::size_t              global_batch = 0;
-    std::size_t              micro_batch  = 0;  // sequences of one forward; 0: as many as the preset allows
-    std::size_t              most_rows    = 0;  // the preset's limit on it
-    Precision                precision    = Precision::bf16;
-    Optimizer                optimizer    = Optimizer::adamw;
-    double                   beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.9, weight_decay = 0.1, clip = 1.0;
+    std::size_t               global_batch = 0;
+    std::size_t               micro_batch  = 0;  // sequences of one forward; 0: as many as the preset allows
+    std::size_t               most_rows    = 0;  // the preset's limit on it
+    Precision                 precision    = Precision::bf16;
+    Optimizer                 optimizer    = Optimizer::adamw;
+    double                    beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.9, weight_decay = 0.1, clip = 1.0;
     lockstep::optim::Schedule schedule;
-    std::uint64_t            steps = 0;
+    std::uint64_t             steps = 0;
 
     // ranks and threads
     Strategy                    strategy = Strategy::automatic;

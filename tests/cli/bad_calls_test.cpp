@@ -117,8 +117,9 @@ TEST_CASE("numbers that are none, or that cannot be") {
     };
     add({"--layers", "--heads", "--kv-heads", "--dim", "--ffn", "--vocab", "--seq", "--global-batch", "--micro-batch", "--threads"}, "expected a whole number from 1 to",
         {"0", "-3", "1.5", "many", "99999999999999999999999"});
-    add({"--seed", "--steps", "--warmup", "--eval-every", "--prefetch", "--ignore-label", "--sample"}, "expected a whole number from 0 to",
+    add({"--seed", "--steps", "--warmup", "--eval-every", "--prefetch", "--sample"}, "expected a whole number from 0 to",
         {"-1", "2.5", "nan", "", "99999999999999999999999", "0x10", "3 "});
+    add({"--ignore-label"}, "expected a whole number from -2147483648 to 2147483647", {"2.5", "", "2147483648"});
     add({"--lr", "--weight-decay", "--clip", "--min-lr-ratio", "--bucket-mb", "--temperature", "--dropout", "--beta1", "--beta2", "--eps", "--momentum", "--val-fraction"}, "expected a number from",
         {"-0.5", "nan", "inf", "1e999", "half", "0.1x", ""});
     for (char const* flag : {"--dropout", "--beta1", "--beta2", "--momentum", "--val-fraction"}) calls.push_back({{flag, "1"}, {flag, "to below 1", "found 1"}});

@@ -24,15 +24,16 @@ constexpr Way ways[]{
 
 /// All ways give the first one's weights and losses.
 void check_ways(Words const& flags, int ranks) {
-    Folder const      folder;
-    std::string const data = folder.write("data.bin", shard(some_tokens(3000, 101)));
-    std::string       weights;
+    Folder const        folder;
+    std::string const   data = folder.write("data.bin", shard(some_tokens(3000, 101)));
+    std::string         weights;
     std::vector<double> losses;
     for (Way const& way : ways) {
-        Words const chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket, "--prefetch", way.prefetch, "--reshard", way.reshard, "--threads", way.threads, "--overlap", way.overlap};
+        Words const chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket,  "--prefetch", way.prefetch,
+                           "--reshard",  way.reshard,  "--threads",   way.threads, "--overlap",  way.overlap};
         CAPTURE(joined(chosen));
         CAPTURE(ranks);
-        Lines const lines = metrics(folder, ranks, flags + chosen + Words{"--data", data, "--export", folder / "out"});
+        Lines const       lines = metrics(folder, ranks, flags + chosen + Words{"--data", data, "--export", folder / "out"});
         std::string const found = read_all(folder / "out/model.safetensors");
         if (weights.empty()) {
             weights = found;
@@ -45,7 +46,8 @@ void check_ways(Words const& flags, int ranks) {
     }
 }
 
-Words const gpt2{"--layers", "2", "--heads", "3", "--dim", "60", "--vocab", "101", "--seq", "21", "--global-batch", "12", "--steps", "3", "--dropout", "0.1"};
+Words const gpt2{"--layers", "2",  "--heads",        "3",  "--dim",   "60", "--vocab",   "101",
+                 "--seq",    "21", "--global-batch", "12", "--steps", "3",  "--dropout", "0.1"};
 Words const llama = gpt2 + Words{"--arch", "llama", "--kv-heads", "1"};
 
 }  // namespace
@@ -66,7 +68,8 @@ TEST_CASE("the bits depend on how the sum over micro-steps is ordered") {
     std::string const data = folder.write("data.bin", shard(some_tokens(3000, 101)));
     std::string       weights[2];
     for (int i = 0; i < 2; ++i) {
-        run_well(2, gpt2 + Words{"--precision", "fp32", "--strategy", "sharded", "--micro-batch", "2", "--data", data, "--export", folder / "out", "--accumulate", i == 0 ? "local" : "sharded"});
+        run_well(2, gpt2 + Words{"--precision", "fp32", "--strategy", "sharded", "--micro-batch", "2", "--data", data, "--export",
+                                 folder / "out", "--accumulate", i == 0 ? "local" : "sharded"});
         weights[i] = read_all(folder / "out/model.safetensors");
     }
     CHECK(weights[0] != weights[1]);  // else the comparison above shows nothing

@@ -21,11 +21,13 @@ std::vector<double> validation(Lines const& lines) {
 
 TEST_CASE("the validation loss has the same digits on any ranks, strategy and micro-batch") {
     Folder const      folder;
-    std::string const data     = folder.write("data.bin", shard(some_tokens(1000, 53)));
-    std::string const held_out = folder.write("held_out.bin", shard(some_tokens(16 * 25 + 9, 53, 77)));  // 25 windows: no multiple of anything
-    Words const       flags    = small + Words{"--data", data, "--val-data", held_out, "--eval-every", "2", "--steps", "2", "--lr", "0", "--global-batch", "12"};
-    std::set<double>  losses;
-    auto const        add = [&](int ranks, Words const& more) {
+    std::string const data = folder.write("data.bin", shard(some_tokens(1000, 53)));
+    std::string const held_out =
+        folder.write("held_out.bin", shard(some_tokens(16 * 25 + 9, 53, 77)));  // 25 windows: no multiple of anything
+    Words const flags =
+        small + Words{"--data", data, "--val-data", held_out, "--eval-every", "2", "--steps", "2", "--lr", "0", "--global-batch", "12"};
+    std::set<double> losses;
+    auto const       add = [&](int ranks, Words const& more) {
         auto const found = validation(metrics(folder, ranks, flags + more));
         REQUIRE(found.size() == 1);
         losses.insert(found[0]);
@@ -42,16 +44,19 @@ TEST_CASE("the validation loss is the training loss over the same windows") {
     auto         ids = some_tokens(16 * 24 + 1, 53, 5);  // 24 windows, one step
     for (std::size_t i = 3; i < ids.size(); i += 7) ids[i] = 52;
     std::string const data = folder.write("data.bin", shard(ids));
-    for (char const* ignored : {"none", "52"})
+    for (char const* ignored : {"none", "52", "-100"})
         for (int ranks : {1, 2, 3}) {
             Words const more  = ignored == std::string("none") ? Words{} : Words{"--ignore-label", ignored};
-            auto const  lines = metrics(folder, ranks, small + more + Words{"--data", data, "--val-data", data, "--eval-every", "1", "--steps", "2", "--lr", "0", "--global-batch", "24"});
-            auto const  found = validation(lines);
+            auto const  lines = metrics(
+                 folder, ranks,
+                 small + more +
+                     Words{"--data", data, "--val-data", data, "--eval-every", "1", "--steps", "2", "--lr", "0", "--global-batch", "24"});
+            auto const found = validation(lines);
             REQUIRE(found.size() == 2);
             CHECK(column(lines, "loss")[1] == found[0]);
             CHECK(column(lines, "loss")[1] == found[1]);
             std::size_t valid = 24 * 16;
-            if (!more.empty()) valid -= static_cast<std::size_t>(std::count(ids.begin() + 1, ids.end(), 52));
+            if (ignored == std::string("52")) valid -= static_cast<std::size_t>(std::count(ids.begin() + 1, ids.end(), 52));
             CHECK(lines[0].at("valid_tokens") == valid);
         }
 }
@@ -60,24 +65,27 @@ TEST_CASE("the held-out fraction is the end of the data, and is not trained on")
     Folder const      folder;
     auto const        ids   = some_tokens(2000, 53);
     auto const        cut   = ids.begin() + 1500;
-    std::string const whole = folder.write("whole.bin", shard(ids)), train = folder.write("train.bin", shard({ids.begin(), cut})), rest = folder.write("rest.bin", shard({cut, ids.end()}));
-    Words const       flags = small + Words{"--eval-every", "2", "--steps", "5", "--global-batch", "4"};
-    Lines const       split = metrics(folder, 1, flags + Words{"--data", whole, "--val-fraction", "0.25"});
-    Lines const       files = metrics(folder, 1, flags + Words{"--data", train, "--val-data", rest});
+    std::string const whole = folder.write("whole.bin", shard(ids)), train = folder.write("train.bin", shard({ids.begin(), cut})),
+                      rest = folder.write("rest.bin", shard({cut, ids.end()}));
+    Words const flags      = small + Words{"--eval-every", "2", "--steps", "5", "--global-batch", "4"};
+    Lines const split      = metrics(folder, 1, flags + Words{"--data", whole, "--val-fraction", "0.25"});
+    Lines const files      = metrics(folder, 1, flags + Words{"--data", train, "--val-data", rest});
     CHECK(validation(split).size() == 3);  // steps 2, 4 and the last
     CHECK(validation(split) == validation(files));
     CHECK(column(split, "loss") == column(files, "loss"));
     CHECK(split.at(1).contains("val_loss"));
     CHECK(split.at(3).contains("val_loss"));
     CHECK(split.at(4).contains("val_loss"));
-    CHECK(validation(metrics(folder, 1, small + Words{"--data", whole, "--val-fraction", "0", "--steps", "2", "--global-batch", "4"})).empty());
+    CHECK(validation(metrics(folder, 1, small + Words{"--data", whole, "--val-fraction", "0", "--steps", "2", "--global-batch", "4"}))
+              .empty());
 }
 
 TEST_CASE("evaluating changes nothing of the training") {
     Folder const      folder;
-    std::string const data  = folder.write("data.bin", shard(some_tokens(2000, 53)));
-    Words const       flags = small + Words{"--data", data, "--steps", "4", "--global-batch", "4", "--dropout", "0.2", "--export", folder / "out"};
-    std::string       weights[2];
+    std::string const data = folder.write("data.bin", shard(some_tokens(2000, 53)));
+    Words const       flags =
+        small + Words{"--data", data, "--steps", "4", "--global-batch", "4", "--dropout", "0.2", "--export", folder / "out"};
+    std::string weights[2];
     for (int i = 0; i < 2; ++i) {
         run_well(2, flags + Words{"--eval-every", i == 0 ? "0" : "1"});
         weights[i] = read_all(folder / "out/model.safetensors");

@@ -6,10 +6,33 @@ using namespace lockstep::test;
 
 namespace {
 
-Words const small{"--layers", "2", "--heads", "2", "--dim", "32", "--vocab", "64", "--seq", "16", "--global-batch", "12", "--sample", "0", "--order", "sequential"};
+Words const small{"--layers", "2",  "--heads",        "2",  "--dim",    "32", "--vocab", "64",
+                  "--seq",    "16", "--global-batch", "12", "--sample", "0",  "--order", "sequential"};
 
-char const* const keys[]{"step", "loss", "grad_norm", "lr", "tokens", "valid_tokens", "applied", "skip_reason", "loss_scale", "step_ms", "compute_ms", "exposed_comm_ms", "late_peer_ms",
-                         "update_ms", "data_ms", "other_ms", "comm_ms", "tokens_per_s", "tflops", "mfu", "mem_peak_bytes", "mem_peak_forward_bytes", "mem_peak_backward_bytes", "mem"};
+char const* const keys[]{"step",
+                         "loss",
+                         "grad_norm",
+                         "lr",
+                         "tokens",
+                         "valid_tokens",
+                         "applied",
+                         "skip_reason",
+                         "loss_scale",
+                         "step_ms",
+                         "compute_ms",
+                         "exposed_comm_ms",
+                         "late_peer_ms",
+                         "update_ms",
+                         "data_ms",
+                         "other_ms",
+                         "comm_ms",
+                         "tokens_per_s",
+                         "tflops",
+                         "mfu",
+                         "mem_peak_bytes",
+                         "mem_peak_forward_bytes",
+                         "mem_peak_backward_bytes",
+                         "mem"};
 char const* const categories[]{"params", "master", "grads", "optimizer", "activations", "gathered", "buckets", "scratch"};
 
 bool number_or_null(nlohmann::ordered_json const& value) { return value.is_null() || value.is_number(); }
@@ -25,8 +48,10 @@ void check_types(nlohmann::ordered_json const& line) {
         }
     }
     CHECK(k == std::size(keys));
-    for (char const* key : {"step", "tokens", "valid_tokens", "mem_peak_bytes", "mem_peak_forward_bytes", "mem_peak_backward_bytes"}) CHECK_MESSAGE(line.at(key).is_number_unsigned(), key);
-    for (char const* key : {"lr", "loss_scale", "step_ms", "compute_ms", "exposed_comm_ms", "update_ms", "data_ms", "other_ms", "tokens_per_s", "tflops", "mfu"})
+    for (char const* key : {"step", "tokens", "valid_tokens", "mem_peak_bytes", "mem_peak_forward_bytes", "mem_peak_backward_bytes"})
+        CHECK_MESSAGE(line.at(key).is_number_unsigned(), key);
+    for (char const* key : {"lr", "loss_scale", "step_ms", "compute_ms", "exposed_comm_ms", "update_ms", "data_ms", "other_ms",
+                            "tokens_per_s", "tflops", "mfu"})
         CHECK_MESSAGE(line.at(key).is_number(), key);
     for (char const* key : {"loss", "grad_norm", "late_peer_ms", "comm_ms"}) CHECK_MESSAGE(number_or_null(line.at(key)), key);
     CHECK(line.at("applied").is_boolean());
@@ -63,7 +88,8 @@ TEST_CASE("each step is one object with all keys, whose times sum to the step") 
     for (int ranks : {1, 2, 3})
         for (char const* precision : {"fp32", "bf16"}) {
             if (ranks == 3 && precision == std::string("bf16")) continue;
-            Lines const lines = metrics(folder, ranks, small + Words{"--data", data, "--steps", "4", "--eval-every", "3", "--precision", precision});
+            Lines const lines =
+                metrics(folder, ranks, small + Words{"--data", data, "--steps", "4", "--eval-every", "3", "--precision", precision});
             CAPTURE(ranks);
             REQUIRE(lines.size() == 4);
             for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -91,13 +117,14 @@ TEST_CASE("operations are counted as published") {
         Words const arch  = is_llama ? Words{"--arch", "llama", "--kv-heads", "1", "--ffn", "96"} : Words{};
         auto const  lines = metrics(folder, 1, small + arch + Words{"--data", data, "--steps", "2"});
         for (auto const& line : lines)
-            CHECK(line.at("tflops").get<double>() * 1e12 == doctest::Approx(line.at("tokens_per_s").get<double>() * (is_llama ? llama : gpt2)));
+            CHECK(line.at("tflops").get<double>() * 1e12 ==
+                  doctest::Approx(line.at("tokens_per_s").get<double>() * (is_llama ? llama : gpt2)));
     }
 }
 
 TEST_CASE("memory per parameter is what the formula says") {
-    Folder const      folder;
-    std::string const data       = folder.write("data.bin", shard(some_tokens(2000, 64)));
+    Folder const        folder;
+    std::string const   data       = folder.write("data.bin", shard(some_tokens(2000, 64)));
     std::uint64_t const parameters = 64 * 32 + 16 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 2 * 32;
     for (auto const& [precision, bytes] : std::vector<std::pair<char const*, std::uint64_t>>{{"fp32", 16}, {"bf16", 18}, {"fp16", 18}}) {
         auto const    lines = metrics(folder, 1, small + Words{"--data", data, "--steps", "1", "--precision", precision});
@@ -107,7 +134,7 @@ TEST_CASE("memory per parameter is what the formula says") {
         CAPTURE(precision);
         CHECK(sum == bytes * parameters);
     }
-    auto const          half    = metrics(folder, 2, small + Words{"--data", data, "--steps", "1", "--precision", "fp32", "--strategy", "sharded"});
+    auto const half = metrics(folder, 2, small + Words{"--data", data, "--steps", "1", "--precision", "fp32", "--strategy", "sharded"});
     std::uint64_t const sharded = half.at(0).at("mem").at("optimizer").get<std::uint64_t>();
     CHECK(sharded <= 8 * (parameters / 2 + 3 * 64));  // the moments of half of each unit, give or take a granule
     CHECK(sharded >= 8 * (parameters / 2 - 3 * 64));
@@ -139,7 +166,8 @@ TEST_CASE("a run that never has a valid token ends with exit code 4 and one line
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(std::vector<std::int32_t>(600, 7)));
     for (int ranks : {1, 2}) {
-        Ended const ended = run(ranks, small + Words{"--data", data, "--steps", "2", "--ignore-label", "7", "--metrics", folder / "metrics.jsonl"});
+        Ended const ended =
+            run(ranks, small + Words{"--data", data, "--steps", "2", "--ignore-label", "7", "--metrics", folder / "metrics.jsonl"});
         INFO(ended.err);
         CHECK(ended.code == 4);
         CHECK(count(ended.err, "\n") == 1);
@@ -158,7 +186,8 @@ TEST_CASE("numbers that are not finite are null, are marked, and end the run wit
     folder.write("weights/model.safetensors", bytes);
     for (int ranks : {1, 2}) {
         CAPTURE(ranks);
-        Ended const ended = run(ranks, small + Words{"--data", data, "--steps", "2", "--init", folder / "weights", "--metrics", folder / "metrics.jsonl", "--export", folder / "out"});
+        Ended const ended = run(ranks, small + Words{"--data", data, "--steps", "2", "--init", folder / "weights", "--metrics",
+                                                     folder / "metrics.jsonl", "--export", folder / "out"});
         INFO(ended.err);
         CHECK(ended.code == 4);
         CHECK(count(ended.err, "\n") == 1);
@@ -180,5 +209,6 @@ TEST_CASE("fp16 starts with a loss scale of 65536 and halves it where a gradient
     Lines const       lines = metrics(folder, 2, small + Words{"--data", data, "--steps", "3", "--precision", "fp16"});
     CHECK(lines.at(0).at("loss_scale") == 65536);
     for (std::size_t i = 1; i < lines.size(); ++i)
-        CHECK(lines[i].at("loss_scale").get<double>() == lines[i - 1].at("loss_scale").get<double>() * (lines[i - 1].at("applied").get<bool>() ? 1 : 0.5));
+        CHECK(lines[i].at("loss_scale").get<double>() ==
+              lines[i - 1].at("loss_scale").get<double>() * (lines[i - 1].at("applied").get<bool>() ? 1 : 0.5));
 }

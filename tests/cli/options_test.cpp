@@ -44,13 +44,15 @@ TEST_CASE("the same seed gives the same losses, another one others") {
 
 TEST_CASE("samples come in the order of the data, or shuffled anew in each pass over it") {
     Folder const      folder;
-    std::string const data  = folder.write("data.bin", shard(some_tokens(16 * 8 + 1, 64)));  // 8 windows
-    Words const       flags{"--layers", "1", "--heads", "2", "--dim", "16", "--vocab", "64", "--seq", "16", "--global-batch", "1", "--sample", "0", "--val-fraction", "0", "--lr", "0", "--steps", "24",
-                      "--precision", "fp32", "--data", data, "--order"};
+    std::string const data = folder.write("data.bin", shard(some_tokens(16 * 8 + 1, 64)));  // 8 windows
+    Words const       flags{"--layers",       "1",    "--heads",  "2",  "--dim",          "16", "--vocab", "64", "--seq",   "16",
+                      "--global-batch", "1",    "--sample", "0",  "--val-fraction", "0",  "--lr",    "0",  "--steps", "24",
+                      "--precision",    "fp32", "--data",   data, "--order"};
     auto const        passes = [&](char const* order) {
         auto const losses = column(metrics(folder, 1, flags + Words{order}), "loss");
         REQUIRE(losses.size() == 24);
-        return std::vector<std::vector<double>>{{losses.begin(), losses.begin() + 8}, {losses.begin() + 8, losses.begin() + 16}, {losses.begin() + 16, losses.end()}};
+        return std::vector<std::vector<double>>{
+            {losses.begin(), losses.begin() + 8}, {losses.begin() + 8, losses.begin() + 16}, {losses.begin() + 16, losses.end()}};
     };
     auto const sorted = [](std::vector<double> values) {
         std::sort(values.begin(), values.end());
@@ -95,7 +97,8 @@ TEST_CASE("dropout drops the same elements on any number of ranks") {
     Words const       drop{"--dropout", "0.2"};
     auto const        one = column(metrics(folder, 1, flags + drop), "loss");
     CHECK(largest_difference(column(metrics(folder, 2, flags + drop), "loss"), one) < 1e-5);
-    CHECK(largest_difference(column(metrics(folder, 3, flags + drop + Words{"--strategy", "sharded", "--micro-batch", "2"}), "loss"), one) < 1e-5);
+    CHECK(largest_difference(column(metrics(folder, 3, flags + drop + Words{"--strategy", "sharded", "--micro-batch", "2"}), "loss"), one) <
+          1e-5);
     CHECK(largest_difference(column(metrics(folder, 1, flags), "loss"), one) > 1e-4);
 }
 
@@ -103,7 +106,8 @@ TEST_CASE("scalar kernels compute what the others do") {
     Folder const      folder;
     std::string const data  = folder.write("data.bin", shard(some_tokens(2000, 64)));
     Words const       flags = small + Words{"--data", data, "--steps", "4", "--precision", "fp32", "--isa"};
-    CHECK(largest_difference(column(metrics(folder, 1, flags + Words{"auto"}), "loss"), column(metrics(folder, 1, flags + Words{"scalar"}), "loss")) < 1e-5);
+    CHECK(largest_difference(column(metrics(folder, 1, flags + Words{"auto"}), "loss"),
+                             column(metrics(folder, 1, flags + Words{"scalar"}), "loss")) < 1e-5);
 }
 
 TEST_CASE("gradients may travel as bf16") {
@@ -120,7 +124,10 @@ TEST_CASE("the learning rate follows its schedule and the steps are counted from
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
     auto const        lr   = [&](char const* schedule) {
-        return column(metrics(folder, 1, small + Words{"--data", data, "--steps", "12", "--lr", "2", "--optimizer", "sgd", "--clip", "1e-6", "--schedule", schedule, "--warmup", "4", "--min-lr-ratio", "0.1"}), "lr");
+        return column(metrics(folder, 1,
+                                       small + Words{"--data", data, "--steps", "12", "--lr", "2", "--optimizer", "sgd", "--clip", "1e-6",
+                                            "--schedule", schedule, "--warmup", "4", "--min-lr-ratio", "0.1"}),
+                               "lr");
     };
     double const cosine[]{.25, .5, .75, 1, 1, .965746, .868198, .722208, .55, .377792, .231802, .134254};
     auto const   found = lr("cosine");
@@ -135,25 +142,27 @@ TEST_CASE("a run that starts from exported weights continues where the other end
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
     for (char const* arch : {"gpt2", "llama"}) {
-        Words const run_flags{"--data", data, "--eval-every", "1", "--global-batch", "12", "--sample", "0", "--precision", "fp32"};
-        Words const sizes{"--arch", arch, "--layers", "2", "--heads", "2", "--dim", "32", "--ffn", "96", "--vocab", "64", "--seq", "16"};
-        auto const  ended = metrics(folder, 2, run_flags + sizes + Words{"--steps", "3", "--lr", "0.01", "--export", folder / "out"});
-        double const loss = ended.back().at("val_loss").get<double>();
+        Words const  run_flags{"--data", data, "--eval-every", "1", "--global-batch", "12", "--sample", "0", "--precision", "fp32"};
+        Words const  sizes{"--arch", arch, "--layers", "2", "--heads", "2", "--dim", "32", "--ffn", "96", "--vocab", "64", "--seq", "16"};
+        auto const   ended = metrics(folder, 2, run_flags + sizes + Words{"--steps", "3", "--lr", "0.01", "--export", folder / "out"});
+        double const loss  = ended.back().at("val_loss").get<double>();
         Words const  stay{"--steps", "1", "--lr", "0"};
-        auto const   loss_from = [&](int ranks, Words const& more) { return metrics(folder, ranks, run_flags + stay + more).back().at("val_loss").get<double>(); };
+        auto const   loss_from = [&](int ranks, Words const& more) {
+            return metrics(folder, ranks, run_flags + stay + more).back().at("val_loss").get<double>();
+        };
         CHECK(loss != ended.front().at("val_loss").get<double>());
         CHECK(loss_from(1, {"--init", folder / "out"}) == loss);  // sizes from config.json
         CHECK(loss_from(2, {"--init", folder / "out/model.safetensors", "--strategy", "sharded"}) == loss);
         CHECK(loss_from(2, sizes + Words{"--init", folder / "out"}) == loss);
 
         // without config.json the sizes come from the flags; the prefix of the names may be missing
-        std::string const    bytes = read_all(folder / "out/model.safetensors");
-        std::size_t          length = 0;
+        std::string const bytes  = read_all(folder / "out/model.safetensors");
+        std::size_t       length = 0;
         for (std::size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(bytes[i]);
         nlohmann::ordered_json bare;
         auto const             header = nlohmann::ordered_json::parse(bytes.substr(8, length));
         for (auto const& [name, tensor] : header.items()) {
-            std::string const prefix = arch == std::string("gpt2") ? "transformer." : "model.";
+            std::string const prefix                                           = arch == std::string("gpt2") ? "transformer." : "model.";
             bare[name.starts_with(prefix) ? name.substr(prefix.size()) : name] = tensor;
         }
         CHECK(bare != header);
@@ -169,7 +178,8 @@ TEST_CASE("a run that starts from exported weights continues where the other end
 TEST_CASE("exporting replaces what an earlier run exported and leaves nothing else") {
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
-    for (char const* seed : {"1", "2"}) run_well(2, small + Words{"--data", data, "--steps", "1", "--seed", seed, "--export", folder / "deep/out"});
+    for (char const* seed : {"1", "2"})
+        run_well(2, small + Words{"--data", data, "--steps", "1", "--seed", seed, "--export", folder / "deep/out"});
     std::size_t files = 0;
     for (auto const& entry : fs::directory_iterator(folder / "deep/out")) {
         CHECK((entry.path().filename() == "model.safetensors" || entry.path().filename() == "config.json"));
@@ -197,7 +207,8 @@ TEST_CASE("a sample of what was learnt follows the prompt, the same on any ranks
     std::string  text;
     for (int i = 0; i < 300; ++i) text += "abcdefg";  // no divisor of the 16 tokens of a sequence
     std::string const data = folder.write("letters.txt", text);
-    Words const       flags{"--data", data, "--layers", "1", "--heads", "2", "--dim", "32", "--seq", "16", "--global-batch", "8", "--steps", "200", "--lr", "0.01", "--eval-every", "0", "--val-fraction", "0"};
+    Words const       flags{"--data",         data, "--layers", "1",   "--heads", "2",    "--dim",        "32", "--seq",          "16",
+                      "--global-batch", "8",  "--steps",  "200", "--lr",    "0.01", "--eval-every", "0",  "--val-fraction", "0"};
     Words const       greedy{"--sample", "21", "--prompt", "cde", "--temperature", "0"};
     CHECK(sample_of(run_well(1, flags + greedy)) == "cdefgabcdefgabcdefgabcde\n");
     CHECK(sample_of(run_well(2, flags + greedy)) == "cdefgabcdefgabcdefgabcde\n");

@@ -1,5 +1,6 @@
 #pragma once
-// Runs train_gpt as its users do: mpiexec and a process a rank. Compiled with LOCKSTEP_MPIEXEC, LOCKSTEP_TRAIN_GPT and LOCKSTEP_WORK_FOLDER.
+// Runs train_gpt as its users do: mpiexec and a process a rank. Compiled with LOCKSTEP_MPIEXEC, LOCKSTEP_TRAIN_GPT and
+// LOCKSTEP_WORK_FOLDER.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -19,7 +19,7 @@ __extension__ using Wide = __int128;
 std::vector<double> wild(std::size_t count, int exponents) {
     std::vector<double> terms(count);
     for (std::size_t i = 0; i < count; ++i) {
-        auto const words = lockstep::random_block({.seed = 11}, i);
+        auto const words    = lockstep::random_block({.seed = 11}, i);
         double     mantissa = lockstep::unit_interval(words[0]) + 0x1p-32 * lockstep::unit_interval(words[1]) - 0.5;
         terms[i]            = std::ldexp(mantissa, static_cast<int>(words[2] % static_cast<unsigned>(exponents)) - exponents / 2);
     }
@@ -32,9 +32,7 @@ ExactSum sum_of(std::vector<double> const& terms) {
     return sum;
 }
 
-bool same_limbs(ExactSum a, ExactSum b) {
-    return std::ranges::equal(a.limbs(), b.limbs());
-}
+bool same_limbs(ExactSum a, ExactSum b) { return std::ranges::equal(a.limbs(), b.limbs()); }
 
 }  // namespace
 
@@ -83,8 +81,8 @@ TEST_CASE("the value lies within one unit in the last place of the exact sum") {
             sum += std::ldexp(static_cast<double>(integer), shift);
             exact += static_cast<Wide>(integer) * (Wide{1} << shift);
         }
-        double const   value = sum.value();
-        double const   error = static_cast<double>(static_cast<Wide>(value) - exact);
+        double const value = sum.value();
+        double const error = static_cast<double>(static_cast<Wide>(value) - exact);
         CHECK(std::abs(error) <= std::abs(std::nextafter(value, 2 * value) - value));
     }
 }
@@ -111,8 +109,8 @@ TEST_CASE("a sum does not depend on the order of its terms, nor on how they are 
 }
 
 TEST_CASE("limbs added word by word, as a reduction over ranks adds them, are the merged sum") {
-    std::vector<double> const                   terms = wild(1000, 300);
-    std::array<std::int64_t, ExactSum::words>   added{};
+    std::vector<double> const                 terms = wild(1000, 300);
+    std::array<std::int64_t, ExactSum::words> added{};
     for (std::size_t rank = 0; rank < 4; ++rank) {
         ExactSum part;
         for (std::size_t i = rank; i < terms.size(); i += 4) part += terms[i];

@@ -28,7 +28,7 @@ TEST_CASE("seed, purpose, step and element each give other numbers") {
     for (RandomKey other : {RandomKey{2, 2, 3}, RandomKey{1, 3, 3}, RandomKey{1, 2, 4}, RandomKey{std::uint64_t{1} << 32 | 1, 2, 3}})
         for (std::uint64_t element = 0; element < 1000; ++element) seen.insert(random_bits(other, element));
     seen.insert(random_bits(key, (std::uint64_t{1} << 34) + 1));  // the upper word of the block counts
-    CHECK(seen.size() >= 5000);  // of 5001 draws; one coincidence is a matter of 1 in 350
+    CHECK(seen.size() >= 5000);                                   // of 5001 draws; one coincidence is a matter of 1 in 350
 }
 
 TEST_CASE("the unit interval is open at both ends") {

@@ -7,6 +7,7 @@
 
 #include "lockstep/data/token_stream.hpp"
 #include "lockstep/observe/ledger.hpp"
+#include "shard_file.hpp"
 #include "test_folder.hpp"
 
 using namespace lockstep::data;
@@ -120,8 +121,8 @@ TEST_CASE("options that cannot be are refused") {
 
 TEST_CASE("a bad id met while loading is rethrown by next") {
     TestFolder const folder;
-    Tokens const tokens = Tokens::headerless(folder.write("raw", std::string(16, '\1') + std::string(4, '\x80') + std::string(4, '\1')), 4);
-    TokenStream  stream(tokens, {.sequence = 2, .order = Order::sequential});
+    Tokens const     tokens = Tokens::open(folder.write("ids.bin", shard({1, 1, 1, 1, 2155905152, 1}, 4)));
+    TokenStream      stream(tokens, {.sequence = 2, .order = Order::sequential});
     stream.next();
     CHECK(contains(refusal([&] { stream.next(); }), "found 2155905152 at position 4"));
 }

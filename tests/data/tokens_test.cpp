@@ -8,6 +8,7 @@
 
 #include "lockstep/data/tokens.hpp"
 #include "lockstep/observe/ledger.hpp"
+#include "shard_file.hpp"
 #include "test_folder.hpp"
 
 using namespace lockstep::data;
@@ -74,12 +75,11 @@ TEST_CASE("a slice outlives the whole and sees its part") {
 
 TEST_CASE("an id outside the vocabulary is named with its file, position and value") {
     TestFolder const          folder;
-    std::vector<std::int32_t> ids(10000, 7);
+    std::vector<std::int64_t> ids(10000, 7);
     ids[5000] = 300;
     ids[9000] = 400;
-    for (unsigned const width : {2u, 4u}) {
-        write_shard(folder.path / "ids.bin", ids, width);
-        Tokens const tokens = Tokens::open(folder.path / "ids.bin");
+    for (int const width : {2, 4}) {
+        Tokens const tokens = Tokens::open(folder.write("ids.bin", shard(ids, width)));
         tokens.check_vocabulary(401);
         std::string const sentence = refusal([&] { tokens.check_vocabulary(300); });
         CHECK(contains(sentence, "ids.bin"));
@@ -102,26 +102,17 @@ TEST_CASE("an id in the second of two files is named by that file") {
 
 TEST_CASE("2-byte ids cannot serve a vocabulary beyond them") {
     TestFolder const folder;
-    write_shard(folder.path / "ids.bin", std::vector<std::int32_t>{1, 2}, 2);
-    Tokens const tokens = Tokens::open(folder.path / "ids.bin");
+    Tokens const     tokens = Tokens::open(folder.write("ids.bin", shard({1, 2}, 2)));
     tokens.check_vocabulary(65536);
     CHECK(contains(refusal([&] { tokens.check_vocabulary(65537); }), "expected 4-byte ids for a vocabulary of 65537"));
 }
 
 TEST_CASE("an id beyond 31 bits never becomes a negative token") {
     TestFolder const          folder;
-    Tokens const              tokens = Tokens::headerless(folder.write("raw", std::string("\1\0\0\0\0\0\0\x80", 8)), 4);
+    Tokens const              tokens = Tokens::open(folder.write("ids.bin", shard({1, 2147483648}, 4)));
     std::vector<std::int32_t> out(2);
     CHECK(contains(refusal([&] { tokens.copy(0, out); }), "found 2147483648 at position 1"));
     CHECK(contains(refusal([&] { Tokens::ids(std::vector<std::int32_t>{3, -5}); }), "token 1 has the negative id -5"));
-}
-
-TEST_CASE("ids without a header are read in the width that the caller states") {
-    TestFolder const folder;
-    auto const       path = folder.write("train.raw", std::string("\1\0\2\1\0\0", 6));
-    CHECK(copied(Tokens::headerless(path, 2)) == std::vector<std::int32_t>{1, 258, 0});
-    CHECK(contains(refusal([&] { Tokens::headerless(path, 4); }), "expected a multiple of 4 bytes, found 6"));
-    CHECK(contains(refusal([&] { Tokens::headerless(path, 1); }), "expected ids of 2 or 4 bytes, found 1"));
 }
 
 TEST_CASE("the last part of the tokens is held out") {

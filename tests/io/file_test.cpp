@@ -50,6 +50,8 @@ TEST_CASE("a replaced file shows its new bytes only after the commit, and nothin
     ReplacingFile file(folder / "x");
     file.write(4, "bytes");
     file.write(0, "new ");
+    file.finish();
+    CHECK(test::read_all(folder / "x") == "old");
     file.commit();
     CHECK(test::read_all(folder / "x") == "new bytes");
     CHECK(folder.entries() == 1);

@@ -39,11 +39,8 @@ TEST_CASE("what is written is read back, for both architectures") {
     auto         big = test::llama_sizes();
     big.norm_eps     = 3e-6;
     big.vocab        = 2;
-    for (auto const& sizes : {test::gpt2_sizes(), test::llama_sizes(), big}) {
-        write_config(folder / "config.json", sizes);
-        CHECK(read_config(folder / "config.json") == sizes);
-    }
-    CHECK(folder.entries() == 1);
+    for (auto const& sizes : {test::gpt2_sizes(), test::llama_sizes(), big})
+        CHECK(read_config(folder.write("config.json", config_text(sizes))) == sizes);
 }
 
 TEST_CASE("a gpt2 config says what transformers would otherwise take from defaults") {
@@ -171,11 +168,8 @@ TEST_CASE("what is missing, of another type, out of range or not supported is re
     CHECK(mentions(refusal([&] { read_config(folder / "absent.json"); }), "absent.json: cannot be opened"));
 }
 
-TEST_CASE("a config that cannot be written leaves nothing") {
-    Folder const folder;
-    CHECK(mentions(refusal([&] { write_config(folder / "no/config.json", test::gpt2_sizes()); }), "no/config.json: cannot be created"));
+TEST_CASE("sizes that do not fit together have no config") {
     auto sizes  = test::gpt2_sizes();
     sizes.heads = 5;
-    CHECK(mentions(refusal([&] { write_config(folder / "config.json", sizes); }), "dim must be a multiple of heads"));
-    CHECK(folder.entries() == 0);
+    CHECK(mentions(refusal([&] { config_text(sizes); }), "dim must be a multiple of heads"));
 }

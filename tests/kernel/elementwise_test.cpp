@@ -11,24 +11,21 @@ using test::float16;
 using test::Table;
 using test::wide;
 
-TEST_CASE_TEMPLATE("sums and products are rounded once, at every width", T, float, bfloat16, float16, double) {
+TEST_CASE_TEMPLATE("sums are rounded once, at every width", T, float, bfloat16, float16, double) {
     using A = precision::accumulator<T>;
     for (std::size_t columns : test::awkward_sizes) {
         auto const x = test::random_table<T>(3, columns, 1), y = test::random_table<T>(3, columns, 2);
         test::with_each_isa([&](kernel::Isa) {
-            Table<T> sum = y, scaled = x, copied(3, columns);
+            Table<T> sum = y, copied(3, columns);
             kernel::add(x.view(), sum.view());
-            kernel::scale(scaled.view(), A(0.3f));
             kernel::copy(x.view(), copied.view());
             bool same = true;
             for (std::size_t r = 0; r < 3; ++r)
-                for (std::size_t c = 0; c < columns; ++c) {
+                for (std::size_t c = 0; c < columns; ++c)
                     same = same && wide(sum(r, c)) == wide(T(static_cast<A>(x(r, c)) + static_cast<A>(y(r, c))));
-                    same = same && wide(scaled(r, c)) == wide(T(static_cast<A>(x(r, c)) * A(0.3f)));
-                }
             CHECK(same);
             CHECK(test::same_bits(copied, x));
-            CHECK((sum.padding_is_untouched() && scaled.padding_is_untouched()));
+            CHECK((sum.padding_is_untouched() && copied.padding_is_untouched()));
         });
     }
 }

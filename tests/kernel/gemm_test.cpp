@@ -106,7 +106,7 @@ double worst(std::size_t rows, std::size_t columns, std::size_t steps, Result co
             double const rounding = unit_roundoff<Out>() * std::fabs(sum) + (std::is_same_v<Out, float16> ? 0x1p-25 : 1e-30);  // subnormals
             double const allowed  = static_cast<double>(steps + 2) * unit_roundoff<Sum>() * size + rounding;
             double const error    = std::fabs(result(r, c) - sum) / allowed;
-            most               = error >= most ? error : (error == error ? most : std::numeric_limits<double>::infinity());
+            most                  = error >= most ? error : (error == error ? most : std::numeric_limits<double>::infinity());
         }
     return most;
 }
@@ -116,7 +116,7 @@ std::vector<Layout> const layouts{{}, {4, 3, false}, {4, 3, true}, {32, 32, fals
 /// All forms with inputs and weights X, and Y for outputs and for gradients that come in and go out.
 template <class X, class Y>
 void compare_with_reference(Sizes s, Layout layout, std::size_t gap) {
-    using Sum = precision::accumulator<X>;
+    using Sum             = precision::accumulator<X>;
     auto const& [N, M, K] = s;
     INFO("N ", N, " M ", M, " K ", K, " tiles ", layout.panel_rows, "x", layout.tile_columns, " gap ", gap);
     Rows<X> const  x(N, K, gap, 1);
@@ -128,8 +128,9 @@ void compare_with_reference(Sizes s, Layout layout, std::size_t gap) {
     auto const none = [](std::size_t, std::size_t) { return 0.0; };
     auto const x_nk = [&](std::size_t n, std::size_t k) { return x(n, k); };
     kernel::gemm_forward(x.read(), w.read(), tensor::View<X const, 1>(bias.data(), {M}), y.view());
-    CHECK((worst<Sum, Y>(N, M, K, y, [&](std::size_t, std::size_t m) { return static_cast<double>(bias[m]); }, x_nk,
-                         [&](std::size_t k, std::size_t m) { return w(m, k); }) <= 1.0));
+    CHECK((worst<Sum, Y>(
+               N, M, K, y, [&](std::size_t, std::size_t m) { return static_cast<double>(bias[m]); }, x_nk,
+               [&](std::size_t k, std::size_t m) { return w(m, k); }) <= 1.0));
     kernel::gemm_forward(x.read(), w.read(), tensor::View<X const, 1>{}, y.view());
     CHECK((worst<Sum, Y>(N, M, K, y, none, x_nk, [&](std::size_t k, std::size_t m) { return w(m, k); }) <= 1.0));
     CHECK(y.gaps_untouched());
@@ -143,7 +144,8 @@ void compare_with_reference(Sizes s, Layout layout, std::size_t gap) {
     Laid<Sum>       dw(M, K, layout, 8);
     Laid<Sum> const before = dw;
     kernel::gemm_weight_grad(dy.read(), x.read(), dw.matrix());
-    CHECK((worst<Sum, Sum>(M, K, N, dw, before, [&](std::size_t m, std::size_t n) { return dy(n, m); }, x_nk) <= 1.0));
+    CHECK((worst<Sum, Sum>(
+               M, K, N, dw, before, [&](std::size_t m, std::size_t n) { return dy(n, m); }, x_nk) <= 1.0));
     CHECK(dw.padding_untouched());
 
     std::vector<Sum> db(M, Sum(0.5));
@@ -198,10 +200,10 @@ TEST_CASE("a 16-bit weight multiplies fp32 rows, and fp32 gradients give 16-bit 
 }
 
 TEST_CASE("results have the same bits for any number of threads") {
-    Sizes const           s{150, 200, 1100};
-    Rows<float> const     x(s.N, s.K, 0, 1), dy(s.N, s.M, 0, 2);
-    Laid<float> const     w(s.M, s.K, {}, 3);
-    Rows<float>           y(s.N, s.M, 0, 4), dx(s.N, s.K, 0, 5);
+    Sizes const                     s{150, 200, 1100};
+    Rows<float> const               x(s.N, s.K, 0, 1), dy(s.N, s.M, 0, 2);
+    Laid<float> const               w(s.M, s.K, {}, 3);
+    Rows<float>                     y(s.N, s.M, 0, 4), dx(s.N, s.K, 0, 5);
     std::vector<Rows<float>>        ys, dxs;
     std::vector<std::vector<float>> dws, dbs;
     for (int threads : {1, 2, 3}) {
@@ -255,9 +257,9 @@ TEST_CASE("a sum of nothing is the bias, or zero, or leaves what was there") {
     for (kernel::Isa isa : {kernel::Isa::scalar, kernel::Isa::simd}) {
         if (!kernel::available(isa)) continue;
         kernel::use(isa);
-        std::vector<float>       bias{1.0f, 2.0f, 3.0f}, y(6, untouched), dx(10, untouched), dw(15, untouched), db(3, untouched);
-        tensor::View<float, 2>   no_k(y.data(), {2, 0}), no_m(y.data(), {2, 0}), no_n(y.data(), {0, 3});
-        state::Matrix<float>     w_no_k{dw.data(), {3, 0}}, w_no_m{dw.data(), {0, 5}}, w{dw.data(), {3, 5}};
+        std::vector<float>     bias{1.0f, 2.0f, 3.0f}, y(6, untouched), dx(10, untouched), dw(15, untouched), db(3, untouched);
+        tensor::View<float, 2> no_k(y.data(), {2, 0}), no_m(y.data(), {2, 0}), no_n(y.data(), {0, 3});
+        state::Matrix<float>   w_no_k{dw.data(), {3, 0}}, w_no_m{dw.data(), {0, 5}}, w{dw.data(), {3, 5}};
         kernel::gemm_weight_grad(no_n, tensor::View<float, 2>(dx.data(), {0, 5}), w);
         kernel::bias_grad(no_n, tensor::View<float, 1>(db.data(), {3}));
         kernel::gemm_forward(tensor::View<float, 2>(dx.data(), {0, 5}), w, tensor::View<float, 1>{}, no_n);
@@ -285,7 +287,7 @@ TEST_CASE("shapes that do not fit are refused with both shapes in the sentence")
     std::vector<float>     data(100);
     tensor::View<float, 2> x(data.data(), {2, 3}), y(data.data(), {2, 5});
     state::Matrix<float>   w{data.data(), {5, 4}};
-    auto const sentence_of = [](auto&& call) {
+    auto const             sentence_of = [](auto&& call) {
         try {
             call();
         } catch (Error const& error) {

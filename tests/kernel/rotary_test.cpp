@@ -84,7 +84,7 @@ TEST_CASE("rotary turns every pair of a query or key head by its position, and n
     });
 }
 
-TEST_CASE("position 257 turns by 257 radians though bfloat16 cannot count to it") {
+TEST_CASE("TRAPS 29: position 257 turns by 257 radians though bfloat16 cannot count to it") {
     AttentionShape const s{1, 258, 1, 1, 4};
     with_each_isa([&] {
         std::vector<bfloat16>     data(s.rows() * s.qkv_columns(), bfloat16(0.0f));

@@ -26,13 +26,6 @@ Lanes lanes(Batch batch) {
 float first_lane(Batch batch) { return lanes(batch)[0]; }
 
 template <class F, class Right>
-double worst_absolute(float begin, float end, F const& f, Right const& right) {
-    double worst = 0;
-    for (float x = begin; x < end; x += 0.0137f) worst = std::max(worst, std::abs(double{first_lane(f(Batch(x)))} - right(double{x})));
-    return worst;
-}
-
-template <class F, class Right>
 double worst_relative(float begin, float end, F const& f, Right const& right) {
     double worst = 0;
     for (float x = begin; x < end; x += 0.0137f)
@@ -54,14 +47,11 @@ TEST_CASE("the exponential is right to the last bits over its whole range") {
     CHECK(std::isnan(first_lane(exp(Batch(std::numeric_limits<float>::quiet_NaN())))));
 }
 
-TEST_CASE("sigmoid and tanh saturate and keep NaN") {
+TEST_CASE("the sigmoid saturates and keeps NaN") {
     CHECK(worst_relative(
               -80.0f, 80.0f, [](Batch x) { return sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }) < 3e-7);
-    CHECK(worst_absolute(
-              -20.0f, 20.0f, [](Batch x) { return tanh(x); }, [](double x) { return std::tanh(x); }) < 2e-7);
     CHECK(first_lane(sigmoid(Batch(-infinity))) == 0.0f);
     CHECK(first_lane(sigmoid(Batch(infinity))) == 1.0f);
-    CHECK(first_lane(tanh(Batch(-infinity))) == -1.0f);
     CHECK(std::isnan(first_lane(sigmoid(Batch(std::numeric_limits<float>::quiet_NaN())))));
 }
 

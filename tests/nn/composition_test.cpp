@@ -109,7 +109,9 @@ TEST_CASE("Residual adds the input to its body, also to one that keeps its outpu
 TEST_CASE("Recompute gives the same derivatives whether it is enabled or not") {
     using Body = Sequential<Linear, CausalAttention, Linear, Dropout>;
     for (bool const enabled : {true, false})
-        check(Recompute<Body>{Body{Linear{"qkv", 8, 24}, CausalAttention{"attn", {2, 2, 4}, 0.2f}, Linear{"out", 8, 8}, Dropout{0.2f}}, enabled}, 8);
+        check(Recompute<Body>{Body{Linear{"qkv", 8, 24}, CausalAttention{"attn", {2, 2, 4}, 0.2f}, Linear{"out", 8, 8}, Dropout{0.2f}},
+                              enabled},
+              8);
     check(Sequential{Recompute<Linear>{Linear{"a", 8, 5}}, Recompute<Linear>{Linear{"b", 5, 8}}}, 8);
 }
 
@@ -134,13 +136,13 @@ TEST_CASE("the gradients of a parameter used twice add up, and it is reported tw
 
 TEST_CASE("a name stands for one parameter of a unit") {
     lockstep::state::Unit unit{.name = "u", .parameters = {}};
-    Declaration declaration(unit);
-    Sequential modules{Linear{"same", 2, 2}, Linear{"same", 2, 2}};
+    Declaration           declaration(unit);
+    Sequential            modules{Linear{"same", 2, 2}, Linear{"same", 2, 2}};
     CHECK_THROWS_WITH_AS(modules.declare(declaration), "nn: the unit u declares the parameter same.weight twice", lockstep::Error);
 }
 
 TEST_CASE("tensors that were saved are shown by name") {
-    Sequential const module{Linear{"a", 4, 3}, Gelu{"g"}};
+    Sequential const         module{Linear{"a", 4, 3}, Gelu{"g"}};
     std::vector<std::string> names;
     module.inspect(Saved<decltype(module), float>{}, [&](std::string const& name, auto const&) { names.push_back(name); });
     CHECK(names == std::vector<std::string>{"a.input", "g.input"});

@@ -92,6 +92,9 @@ static_assert(!overwrites_input<Plain> && !overwrites_gradient<Plain> && !keeps_
 // Models.
 using Ids = std::span<std::int32_t const>;
 struct PlainModel {
+    PlainModel() = default;
+    PlainModel(state::ModelSizes const&, ModelOptions const&) {}
+    state::ModelSizes sizes() const { return {}; }
     using storage = tensor::ArenaStorage;
     template <class T>
     struct Saved {};
@@ -158,6 +161,7 @@ struct EmbeddingStaysAsItIs : PlainModel {
 
 static_assert(model<PlainModel, float> && model<PlainModel, precision::bfloat16>);
 static_assert(model<Gpt2<tensor::ArenaStorage>, double> && model<Llama<tensor::XtensorStorage>, precision::float16>);
+static_assert(has_sizes<PlainModel> && !has_sizes<NoUnits>);  // a derived model without the constructor
 static_assert(!lists_units<StorageIsNone>);
 static_assert(!lists_units<NoUnits> && !model<NoUnits, float>);
 static_assert(!runs_units_forward<SavedIsNotMade, float> && !model<SavedIsNotMade, float>);
@@ -169,12 +173,12 @@ static_assert(!runs_units_backward<EmbeddingStaysAsItIs, float> && !model<Embedd
 }  // namespace
 
 TEST_CASE("a key of random numbers is its own for each unit, place and version") {
-    P pass;
+    P          pass;
     auto const words = [&](std::uint32_t site) { return random_block(pass.random(site), 0); };
     auto const first = words(1);
     CHECK(words(1) == first);
     CHECK(words(2) != first);
-    pass.index = 1;
+    pass.index        = 1;
     auto const second = words(1);
     CHECK(second != first);
     pass.version = 1;

@@ -23,7 +23,7 @@ struct Call {
 /// The output of a module without parameters for rows of `columns` inputs, made by their place in the whole batch.
 template <class M>
 std::vector<float> output(M const& module, std::size_t columns, Call const& call, float (*input)(std::size_t)) {
-    tensor::ArenaStorage::Workspace         workspace;
+    tensor::ArenaStorage::Workspace       workspace;
     nn::Pass<float, tensor::ArenaStorage> pass;
     pass.workspace    = &workspace;
     pass.index        = call.unit;
@@ -44,8 +44,9 @@ std::vector<float> dropped(Call const& call, std::uint32_t site = 1, std::size_t
     return output(nn::Dropout{0.5f, site}, columns, call, [](std::size_t) { return 1.0f; });
 }
 std::vector<float> attended(Call const& call, std::uint32_t site = 1) {
-    return output(nn::CausalAttention{"a", {4, 2, 3}, 0.5f, site}, 24, call,
-                  [](std::size_t i) { return static_cast<float>(random_normal({9, 9, 9}, i)); });
+    return output(nn::CausalAttention{"a", {4, 2, 3}, 0.5f, site}, 24, call, [](std::size_t i) {
+        return static_cast<float>(random_normal({9, 9, 9}, i));
+    });
 }
 
 template <class F>
@@ -79,9 +80,9 @@ TEST_CASE("the mask of attention weights depends on version, sample and place on
 }
 
 TEST_CASE("Dropout drops its share, scales the rest, and nothing where it does not train") {
-    auto const  mask = dropped({.batch = 20, .sequence = 50});
-    auto const  zero = static_cast<double>(std::count(mask.begin(), mask.end(), 0.0f));
-    auto const  two  = static_cast<double>(std::count(mask.begin(), mask.end(), 2.0f));
+    auto const mask = dropped({.batch = 20, .sequence = 50});
+    auto const zero = static_cast<double>(std::count(mask.begin(), mask.end(), 0.0f));
+    auto const two  = static_cast<double>(std::count(mask.begin(), mask.end(), 2.0f));
     CHECK(zero + two == 7000);
     CHECK(std::abs(zero - 3500) < 5 * std::sqrt(7000 * 0.25));
     auto const whole = dropped({.training = false});

@@ -22,17 +22,17 @@ struct Projection : Linear {};
 template <class Norm, class T = double>
 struct Tied {
     using Storage = tensor::ArenaStorage;
-    using P = Pass<T, Storage>;
+    using P       = Pass<T, Storage>;
 
-    Embedding embedding;
-    Head<Norm> head;
-    state::Unit unit{.name = "root", .parameters = {}};
-    std::vector<T> weights = {}, gradients = {};
-    std::vector<std::uint32_t> reported = {};
-    Storage::Workspace workspace = {};
-    typename Embedding::template Saved<T> saved_embedding = {};
-    typename Head<Norm>::template Saved<T> saved_head = {};
-    P pass = {};
+    Embedding                              embedding;
+    Head<Norm>                             head;
+    state::Unit                            unit{.name = "root", .parameters = {}};
+    std::vector<T>                         weights = {}, gradients = {};
+    std::vector<std::uint32_t>             reported        = {};
+    Storage::Workspace                     workspace       = {};
+    typename Embedding::template Saved<T>  saved_embedding = {};
+    typename Head<Norm>::template Saved<T> saved_head      = {};
+    P                                      pass            = {};
 
     Tied(Embedding e, Head<Norm> h, std::size_t batch, std::size_t sequence) : embedding(std::move(e)), head(std::move(h)) {
         Declaration declaration(unit);
@@ -42,12 +42,13 @@ struct Tied {
         gradients.resize(unit.size);
         reported.resize(unit.parameters.size());
         pass.workspace = &workspace;
-        pass.unit = &unit;
-        pass.weights = weights;
+        pass.unit      = &unit;
+        pass.weights   = weights;
         pass.gradients = gradients;
-        pass.batch = batch;
-        pass.sequence = sequence;
-        pass.sink = {&reported, [](void* object, std::size_t, ParameterIndex i) { ++(*static_cast<std::vector<std::uint32_t>*>(object))[i]; }};
+        pass.batch     = batch;
+        pass.sequence  = sequence;
+        pass.sink      = {&reported,
+                          [](void* object, std::size_t, ParameterIndex i) { ++(*static_cast<std::vector<std::uint32_t>*>(object))[i]; }};
     }
     Tied(Tied const&) = delete;
 
@@ -55,10 +56,12 @@ struct Tied {
         workspace.rewind({});
         return head.forward(pass, embedding.forward(pass, std::span(tokens), saved_embedding), std::span(labels), saved_head).value();
     }
-    void backward(std::vector<std::int32_t> const& labels, T scale) { embedding.backward(pass, head.backward(pass, std::span(labels), scale, saved_head), saved_embedding); }
+    void backward(std::vector<std::int32_t> const& labels, T scale) {
+        embedding.backward(pass, head.backward(pass, std::span(labels), scale, saved_head), saved_embedding);
+    }
 
-    T& weight(std::string_view name, std::size_t i) { return weights[offset(name) + i]; }
-    T gradient(std::string_view name, std::size_t i) { return gradients[offset(name) + i]; }
+    T&          weight(std::string_view name, std::size_t i) { return weights[offset(name) + i]; }
+    T           gradient(std::string_view name, std::size_t i) { return gradients[offset(name) + i]; }
     std::size_t offset(std::string_view name) {
         for (state::Parameter const& p : unit.parameters)
             if (p.name == name) return p.offset;
@@ -69,9 +72,9 @@ struct Tied {
 
 }  // namespace
 
-TEST_CASE("trap 15: a table that is both embedding and head gets both contributions") {
+TEST_CASE("TRAPS 15: a table that is both embedding and head gets both contributions") {
     Tied<Projection> model({"E", "", 3, 1, 2, {}}, {{Linear{"W", 2, 2, false}}, "", 3, 2}, 1, 1);
-    double const table[]{.5, -.25, .1, .2, -.3, .4}, w[]{1, .5, -.5, 2};
+    double const     table[]{.5, -.25, .1, .2, -.3, .4}, w[]{1, .5, -.5, 2};
     for (std::size_t i = 0; i < 6; ++i) model.weight("E", i) = table[i];
     for (std::size_t i = 0; i < 4; ++i) model.weight("W.weight", i) = w[i % 2 * 2 + i / 2];  // E0 W is E0 (W^T)^T
     std::vector<std::int32_t> const token{0}, target{2};
@@ -83,9 +86,9 @@ TEST_CASE("trap 15: a table that is both embedding and head gets both contributi
     CHECK(model.unit.parameters[0].uses == 2);
 }
 
-TEST_CASE("trap 21: a vocabulary that is padded in memory has ln V for zero logits") {
+TEST_CASE("TRAPS 21: a vocabulary that is padded in memory has ln V for zero logits") {
     for (std::size_t const vocab : {3u, 16u, 17u, 50u}) {
-        Tied<RmsNorm> model({"E", "", vocab, 1, 4, {}}, {RmsNorm{"n", 4}, "", vocab, 4}, 1, 2);
+        Tied<RmsNorm>                   model({"E", "", vocab, 1, 4, {}}, {RmsNorm{"n", 4}, "", vocab, 4}, 1, 2);
         std::vector<std::int32_t> const tokens{0, 1}, labels{2, 0};
         CHECK(model.loss(tokens, labels) == doctest::Approx(2 * std::log(static_cast<double>(vocab))).epsilon(1e-12));
         model.backward(labels, 1);
@@ -99,16 +102,17 @@ TEST_CASE("losses and gradients of tables, positions and norm against central di
         for (std::string const& positions : {std::string(), std::string("P")})
             for (float const dropout : {0.0f, 0.3f}) {
                 Tied<LayerNorm> model({"E", positions, 7, 3, 5, {dropout}}, {LayerNorm{"n", 5}, head, 7, 5}, 2, 3);
-                for (std::size_t i = 0; i < model.weights.size(); ++i) model.weights[i] = 0.5 * random_normal({1, 1, 1}, i) + (i % 3 == 0 ? 0.4 : 0);
+                for (std::size_t i = 0; i < model.weights.size(); ++i)
+                    model.weights[i] = 0.5 * random_normal({1, 1, 1}, i) + (i % 3 == 0 ? 0.4 : 0);
                 model.loss(tokens, labels);
                 model.backward(labels, 0.25);
                 for (std::size_t i = 0; i < model.weights.size(); ++i) {
                     double const kept = model.weights[i], step = 1e-5;
-                    model.weights[i] = kept + step;
+                    model.weights[i]   = kept + step;
                     double const above = model.loss(tokens, labels);
-                    model.weights[i] = kept - step;
+                    model.weights[i]   = kept - step;
                     double const below = model.loss(tokens, labels);
-                    model.weights[i] = kept;
+                    model.weights[i]   = kept;
                     CHECK(model.gradients[i] == doctest::Approx(0.25 * (above - below) / (2 * step)).epsilon(1e-7).scale(1));
                 }
                 for (std::size_t p = 0; p < model.reported.size(); ++p) CHECK(model.reported[p] == model.unit.parameters[p].uses);
@@ -116,7 +120,7 @@ TEST_CASE("losses and gradients of tables, positions and norm against central di
 }
 
 TEST_CASE("a head works through chunks of tokens as it does through all at once") {
-    using H = Head<RmsNorm>;
+    using H                 = Head<RmsNorm>;
     std::size_t const vocab = 120000, rows = 210;  // a chunk is 139 tokens
     static_assert(H::chunk_bytes / 4 / 120000 == 139);
     Tied<RmsNorm, float> whole({"E", "", vocab, 1, 2, {}}, {RmsNorm{"n", 2}, "", vocab, 2}, 1, rows);
@@ -134,8 +138,9 @@ TEST_CASE("a head works through chunks of tokens as it does through all at once"
     std::fill(whole.gradients.begin(), whole.gradients.end(), 0.0f);
     whole.pass.sequence = 70;
     for (std::size_t begin = 0; begin < rows; begin += 70) {
-        auto const b = static_cast<std::ptrdiff_t>(begin);
-        std::vector<std::int32_t> const some(tokens.begin() + b, tokens.begin() + b + 70), their(labels.begin() + b, labels.begin() + b + 70);
+        auto const                      b = static_cast<std::ptrdiff_t>(begin);
+        std::vector<std::int32_t> const some(tokens.begin() + b, tokens.begin() + b + 70),
+            their(labels.begin() + b, labels.begin() + b + 70);
         parts += whole.loss(some, their);
         whole.backward(their, 1);
     }

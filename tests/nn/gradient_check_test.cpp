@@ -9,7 +9,18 @@ using namespace lockstep::nn;
 namespace {
 
 /// What may be wrong with a module of a user's own.
-enum class Wrong { nothing, input_gradient, parameter_gradient, assigned, not_a_number, not_reported, reported_twice, input_written, gradient_written, output_needed };
+enum class Wrong {
+    nothing,
+    input_gradient,
+    parameter_gradient,
+    assigned,
+    not_a_number,
+    not_reported,
+    reported_twice,
+    input_written,
+    gradient_written,
+    output_needed
+};
 
 /// y = x * gain, a factor for each channel. Legend: N tokens, C channels.
 template <Wrong wrong>
@@ -128,5 +139,6 @@ TEST_CASE("the gradients of a parameter used twice add up") {
     auto const squared = check_gradients(Squared{.first = {}, .second = {}});
     CHECK(squared.worst < 1e-8);
     CHECK(squared.fault == "");
-    CHECK(check_gradients(Squared{.first = {}, .second = {}, .counted = false}).fault == "gain is used 1 times, its gradient was reported 2 times");
+    CHECK(check_gradients(Squared{.first = {}, .second = {}, .counted = false}).fault ==
+          "gain is used 1 times, its gradient was reported 2 times");
 }

@@ -16,8 +16,15 @@ using namespace lockstep;
 namespace {
 
 constexpr state::ModelSizes gpt2_sizes{.layers = 3, .heads = 3, .kv_heads = 3, .dim = 12, .ffn = 20, .vocab = 11, .sequence = 7};
-constexpr state::ModelSizes llama_sizes{
-    .arch = state::Architecture::llama, .layers = 3, .heads = 4, .kv_heads = 2, .dim = 24, .ffn = 10, .vocab = 11, .sequence = 7, .tied = false};
+constexpr state::ModelSizes llama_sizes{.arch     = state::Architecture::llama,
+                                        .layers   = 3,
+                                        .heads    = 4,
+                                        .kv_heads = 2,
+                                        .dim      = 24,
+                                        .ffn      = 10,
+                                        .vocab    = 11,
+                                        .sequence = 7,
+                                        .tied     = false};
 
 nn::Gpt2<tensor::ArenaStorage> const  gpt2(gpt2_sizes);
 nn::Llama<tensor::ArenaStorage> const llama(llama_sizes);
@@ -45,7 +52,8 @@ std::set<std::string> names_in_files(state::ModelSizes const& sizes, std::vector
 void check_initial(state::Parameter const& parameter, std::size_t layers) {
     CAPTURE(parameter.name);
     bool const matrix     = parameter.dimensions == 2;
-    bool const projection = parameter.name.ends_with("c_proj.weight") || parameter.name.ends_with("o_proj.weight") || parameter.name.ends_with("down_proj.weight");
+    bool const projection = parameter.name.ends_with("c_proj.weight") || parameter.name.ends_with("o_proj.weight") ||
+                            parameter.name.ends_with("down_proj.weight");
     double const deviation = !matrix ? 0 : projection ? 0.02 / std::sqrt(2.0 * static_cast<double>(layers)) : 0.02;
     CHECK(double{parameter.initial.deviation} == doctest::Approx(deviation).epsilon(1e-6));
     CHECK(parameter.initial.mean == (!matrix && parameter.name.ends_with(".weight") ? 1.0f : 0.0f));  // a norm starts as the identity
@@ -95,8 +103,8 @@ TEST_CASE("units are the root and the blocks, each a table of its own") {
 TEST_CASE("each parameter has its tensors in Hugging Face files, and no two the same") {
     auto const ours = names_in_files(gpt2_sizes, gpt2.units());
     CHECK(ours.size() == 4 + 3 * 12);
-    for (char const* name : {"transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.bias", "transformer.h.2.attn.c_attn.weight",
-                             "transformer.h.0.mlp.c_proj.bias"})
+    for (char const* name : {"transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.bias",
+                             "transformer.h.2.attn.c_attn.weight", "transformer.h.0.mlp.c_proj.bias"})
         CHECK(ours.count(name) == 1);
     auto const theirs = names_in_files(llama_sizes, llama.units());
     CHECK(theirs.size() == 3 + 3 * 9);

@@ -46,9 +46,17 @@ void check(M const& module, GradientCheckOptions const& options) {
     CHECK(result.fault == "");
 }
 
-state::ModelSizes const gpt2_sizes{.arch = state::Architecture::gpt2, .layers = 2, .heads = 3, .kv_heads = 3, .dim = 12, .ffn = 20, .vocab = 11, .sequence = 7};
-state::ModelSizes const llama_sizes{
-    .arch = state::Architecture::llama, .layers = 2, .heads = 3, .kv_heads = 1, .dim = 12, .ffn = 10, .vocab = 11, .sequence = 7, .tied = false};
+state::ModelSizes const gpt2_sizes{
+    .arch = state::Architecture::gpt2, .layers = 2, .heads = 3, .kv_heads = 3, .dim = 12, .ffn = 20, .vocab = 11, .sequence = 7};
+state::ModelSizes const llama_sizes{.arch     = state::Architecture::llama,
+                                    .layers   = 2,
+                                    .heads    = 3,
+                                    .kv_heads = 1,
+                                    .dim      = 12,
+                                    .ffn      = 10,
+                                    .vocab    = 11,
+                                    .sequence = 7,
+                                    .tied     = false};
 
 }  // namespace
 

@@ -14,8 +14,15 @@ using namespace lockstep;
 namespace {
 
 constexpr state::ModelSizes gpt2_sizes{.layers = 2, .heads = 3, .kv_heads = 3, .dim = 15, .ffn = 34, .vocab = 19, .sequence = 9};
-constexpr state::ModelSizes llama_sizes{
-    .arch = state::Architecture::llama, .layers = 2, .heads = 4, .kv_heads = 2, .dim = 40, .ffn = 21, .vocab = 37, .sequence = 9, .tied = false};
+constexpr state::ModelSizes llama_sizes{.arch     = state::Architecture::llama,
+                                        .layers   = 2,
+                                        .heads    = 4,
+                                        .kv_heads = 2,
+                                        .dim      = 40,
+                                        .ffn      = 21,
+                                        .vocab    = 37,
+                                        .sequence = 9,
+                                        .tied     = false};
 
 struct Gpt2InFloat {
     using Run                                = ModelRun<nn::Gpt2<tensor::ArenaStorage>, float>;
@@ -61,8 +68,9 @@ TEST_CASE_TEMPLATE("a layout that permutes and pads the weights changes no bit o
     }
 }
 
-TEST_CASE_TEMPLATE("trap 30: recomputation with dropout gives the same loss and gradients bit for bit", Case, Gpt2InFloat, LlamaInBfloat16) {
-    auto const kept = run<Case>({.dropout = 0.2f});
+TEST_CASE_TEMPLATE("TRAPS 30: recomputation with dropout gives the same loss and gradients bit for bit", Case, Gpt2InFloat,
+                   LlamaInBfloat16) {
+    auto const kept  = run<Case>({.dropout = 0.2f});
     auto const again = run<Case>({.dropout = 0.2f, .recompute = true});
     CHECK(again.loss == kept.loss);
     CHECK(again.gradients() == kept.gradients());
@@ -75,9 +83,10 @@ TEST_CASE("gradients of several backward passes add up") {
     run(twice);
     std::vector<float> const once = twice.gradients();
     run(twice);
-    std::vector<float> const both = twice.gradients();
-    double worst = 0;
-    for (std::size_t i = 0; i < once.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(both[i]) - 2.0 * static_cast<double>(once[i])));
+    std::vector<float> const both  = twice.gradients();
+    double                   worst = 0;
+    for (std::size_t i = 0; i < once.size(); ++i)
+        worst = std::max(worst, std::abs(static_cast<double>(both[i]) - 2.0 * static_cast<double>(once[i])));
     CHECK(worst < 1e-5);
     CHECK(both != once);
 }

@@ -17,7 +17,6 @@ using optim::Sgd;
 
 namespace {
 
-
 template <class O>
 O options() {
     if constexpr (std::is_same_v<O, Sgd>)
@@ -31,15 +30,14 @@ O options() {
 template <class T>
 std::vector<T> normal(std::size_t size, std::uint32_t purpose, double deviation) {
     std::vector<T> values(size);
-    for (std::size_t i = 0; i < size; ++i)
-        values[i] = static_cast<T>(deviation * random_normal({.seed = 7, .purpose = purpose}, i));
+    for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<T>(deviation * random_normal({.seed = 7, .purpose = purpose}, i));
     return values;
 }
 
 template <class O, class T>
 void same_bits_however_it_is_cut() {
-    constexpr std::size_t size = 101;
-    Trained<O, T>         whole{options<O>(), normal<T>(size, 0, 0.1)};
+    constexpr std::size_t      size = 101;
+    Trained<O, T>              whole{options<O>(), normal<T>(size, 0, 0.1)};
     std::vector<Trained<O, T>> cut(size, whole);
     for (std::uint32_t step = 1; step <= 3; ++step) {
         std::vector<T> const  gradients = normal<T>(size, step, 0.01);

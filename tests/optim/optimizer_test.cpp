@@ -63,7 +63,7 @@ struct UpdateOfAnotherSlotCount {
 };
 struct UpdateOfDoubleOnly {
     static constexpr std::size_t state_slots = 0;
-    void update(Slice<double>, Slots<UpdateOfDoubleOnly, double>, StepInfo) const noexcept {}
+    void                         update(Slice<double>, Slots<UpdateOfDoubleOnly, double>, StepInfo) const noexcept {}
 };
 
 static_assert(optimizer<Plain, float> && optimizer<Plain, double>);

@@ -5,9 +5,9 @@
 #include "lockstep/precision/bfloat16.hpp"
 #include "trained.hpp"
 
+using doctest::Approx;
 using lockstep::optim::Sgd;
 using lockstep::precision::bfloat16;
-using doctest::Approx;
 
 TEST_CASE("TRAPS 18: momentum does not carry the learning rate, and its buffer starts as the first gradient") {
     Trained<Sgd> momentum{{.momentum = 0.9}, {0}};

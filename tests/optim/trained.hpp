@@ -44,9 +44,8 @@ struct Trained {
 
 /// Five gradients of three elements and the learning rates that went with them in PyTorch's float64 runs.
 struct ReferenceRun {
-    std::vector<std::vector<double>> gradients{
-        {0.3, -1.2, 0}, {0.05, 0.7, -2e-3}, {-0.4, 0.1, 5e-3}, {1.5, -0.2, 0}, {-0.01, 0.6, -1e-3}};
-    std::vector<double> learning_rates{0.1, 0.1, 0.05, 0.02, 0.1};
+    std::vector<std::vector<double>> gradients{{0.3, -1.2, 0}, {0.05, 0.7, -2e-3}, {-0.4, 0.1, 5e-3}, {1.5, -0.2, 0}, {-0.01, 0.6, -1e-3}};
+    std::vector<double>              learning_rates{0.1, 0.1, 0.05, 0.02, 0.1};
 
     template <class O>
     Trained<O> run(O optimizer) const {

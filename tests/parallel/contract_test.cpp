@@ -2,12 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "../train/scripted_model.hpp"
 #include "lockstep/optim/sgd.hpp"
 #include "lockstep/parallel/replicated.hpp"
 #include "lockstep/parallel/sharded.hpp"
 #include "lockstep/parallel/single.hpp"
 #include "lockstep/train/trainer.hpp"
-#include "../train/scripted_model.hpp"
 #include "lone_communicator.hpp"
 
 #ifdef MPI_VERSION
@@ -21,7 +21,7 @@ namespace {
 
 using Compute = precision::Fp32;
 using Storage = tensor::ArenaStorage;
-using Bound = Single::Bound<Compute, Storage>;
+using Bound   = Single::Bound<Compute, Storage>;
 
 // Communicators: each lacks one thing.
 struct NoSize : LoneCommunicator {
@@ -40,10 +40,10 @@ struct NoGather : LoneCommunicator {
 };
 struct NoSum : LoneCommunicator {
     NoSum duplicate() const { return {}; }
-    void start_sum(std::span<std::int64_t>) const {}
+    void  start_sum(std::span<std::int64_t>) const {}
 };
 struct NoValues : LoneCommunicator {
-    NoValues duplicate() const { return {}; }
+    NoValues      duplicate() const { return {}; }
     std::uint64_t gather_values(std::uint64_t value) const { return value; }
 };
 
@@ -127,12 +127,14 @@ static_assert(!strategy<NotBound>);
 /// Three steps, two micro-steps each, of the scripted model.
 template <class Strategy>
 std::vector<float> trained(typename Strategy::Communicator const& communicator, Options const& options) {
-    Trainer<Scripted<Storage>, Compute, optim::Sgd, Strategy> trainer({.layers = 2, .dim = 3, .vocab = 4, .sequence = 4}, optim::Sgd{.momentum = 0.9}, communicator,
+    Trainer<Scripted<Storage>, Compute, optim::Sgd, Strategy> trainer({.layers = 2, .dim = 3, .vocab = 4, .sequence = 4},
+                                                                      optim::Sgd{.momentum = 0.9}, communicator,
                                                                       {.micro_batch = 1, .threads = 1, .strategy = options});
-    std::vector<std::int32_t> const tokens{0, 5, 9, 3, 7, 7, 1, 2}, labels{3, -2, 7, 1, 4, -1, 2, 9};
+    std::vector<std::int32_t> const                           tokens{0, 5, 9, 3, 7, 7, 1, 2}, labels{3, -2, 7, 1, 4, -1, 2, 9};
     for (int s = 0; s < 3; ++s) trainer.step({.sequences = 2, .length = 4, .first_sample = 0, .tokens = tokens, .labels = labels}, 0.1);
     std::vector<float> weights;
-    for (std::size_t u = 0; u < 3; ++u) weights.insert(weights.end(), trainer.masters().values(u).begin(), trainer.masters().values(u).end());
+    for (std::size_t u = 0; u < 3; ++u)
+        weights.insert(weights.end(), trainer.masters().values(u).begin(), trainer.masters().values(u).end());
     return weights;
 }
 
@@ -144,7 +146,8 @@ TEST_CASE("strategies train over a communicator that knows no MPI, to the bits o
     for (bool const overlap : {true, false})
         for (auto const reshard : {Reshard::always, Reshard::never}) {
             CHECK(trained<Replicated<LoneCommunicator>>({}, {.bucket_bytes = 0, .overlap = overlap}) == expected);
-            CHECK(trained<Sharded<LoneCommunicator>>({}, {.reshard = reshard, .overlap = overlap, .accumulate = Accumulate::local}) == expected);
+            CHECK(trained<Sharded<LoneCommunicator>>({}, {.reshard = reshard, .overlap = overlap, .accumulate = Accumulate::local}) ==
+                  expected);
             CHECK(trained<Sharded<LoneCommunicator>>({}, {.prefetch = 2, .reshard = reshard, .overlap = overlap}) == expected);
         }
 }

@@ -20,9 +20,9 @@ std::string& history() {
 
 struct Gather {
     std::size_t unit;
-    void start(std::span<float>) { history() += "g" + std::to_string(unit) + " "; }
-    bool advance() { return false; }
-    void wait() { history() += "w" + std::to_string(unit) + " "; }
+    void        start(std::span<float>) { history() += "g" + std::to_string(unit) + " "; }
+    bool        advance() { return false; }
+    void        wait() { history() += "w" + std::to_string(unit) + " "; }
 };
 
 std::vector<state::Unit> units_of(std::size_t layers) {
@@ -33,10 +33,12 @@ std::vector<state::Unit> units_of(std::size_t layers) {
 
 class Units {
 public:
-    Units(std::size_t layers, std::size_t slots, std::size_t prefetch) : units_(units_of(layers)), layers_(layers), prefetch_(prefetch), gathered_(gathers(), units_, slots) {}
+    Units(std::size_t layers, std::size_t slots, std::size_t prefetch)
+        : units_(units_of(layers)), layers_(layers), prefetch_(prefetch), gathered_(gathers(), units_, slots) {}
 
     void use(std::size_t unit, Phase phase) {
-        auto const weights = gathered_.acquire(unit, phase, prefetch_, [](std::size_t u, std::span<float> buffer) { buffer[0] = static_cast<float>(u); });
+        auto const weights =
+            gathered_.acquire(unit, phase, prefetch_, [](std::size_t u, std::span<float> buffer) { buffer[0] = static_cast<float>(u); });
         CHECK(weights[0] == static_cast<float>(unit));  // nobody else's
         history() += "a" + std::to_string(unit) + " ";
         gathered_.release(unit);
@@ -62,8 +64,8 @@ private:
         return result;
     }
 
-    std::vector<state::Unit> units_;
-    std::size_t layers_, prefetch_;
+    std::vector<state::Unit>                           units_;
+    std::size_t                                        layers_, prefetch_;
     GatheredUnits<Gather, float, tensor::ArenaStorage> gathered_;
 };
 
@@ -76,14 +78,14 @@ std::size_t count(std::string const& text, std::string const& what) {
 }  // namespace
 
 TEST_CASE("without prefetch a unit is collected when it is needed, again for backward, but the last and the root only once") {
-    Units units(3, 1, 0);
+    Units             units(3, 1, 0);
     std::string const expected = "g0 w0 a0 g1 w1 a1 g2 w2 a2 g3 w3 a3 a0 a0 a3 g2 w2 a2 g1 w1 a1 a0 ";
     CHECK(units.step() == expected);
     CHECK(units.step() == expected);  // new weights, the same order
 }
 
 TEST_CASE("with prefetch the next unit is on its way before it is needed, in backward too") {
-    Units units(3, 2, 1);
+    Units      units(3, 2, 1);
     auto const found = units.step();
     CHECK(found.starts_with("g0 w0 g1 a0 w1 g2 a1 w2 g3 a2 w3 a3"));
     for (auto const* order : {"g2 ", "g1 "}) CHECK(count(found, order) <= 2);
@@ -116,7 +118,7 @@ TEST_CASE("at every depth and number of places each unit is given out whole, and
 }
 
 TEST_CASE("a unit that is in use is not written over: where no place is free the error says so") {
-    Units units(3, 1, 0);
+    Units      units(3, 1, 0);
     auto const fill = [](std::size_t, std::span<float>) {};
     units.gathered().acquire(1, Phase::forward, 0, fill);
     CHECK_THROWS_WITH_AS(units.gathered().acquire(2, Phase::forward, 0, fill), doctest::Contains("no buffer is free for unit 2"), Error);

@@ -20,9 +20,10 @@ struct LoneCommunicator {
         lockstep::comm::Wire wire = lockstep::comm::Wire::fp32;
 
         std::size_t scratch_bytes() const { return 0; }
-        void start(std::span<T> buffer, std::span<T> mine, bool add, lockstep::comm::Result result, std::span<std::byte>) {
-            if (wire == lockstep::comm::Wire::bf16)
-                for (T& value : buffer) value = static_cast<T>(static_cast<float>(lockstep::precision::bfloat16(static_cast<float>(value))));
+        void        start(std::span<T> buffer, std::span<T> mine, bool add, lockstep::comm::Result result, std::span<std::byte>) {
+                   if (wire == lockstep::comm::Wire::bf16)
+                for (T& value : buffer)
+                    value = static_cast<T>(static_cast<float>(lockstep::precision::bfloat16(static_cast<float>(value))));
             if (result == lockstep::comm::Result::gathered) return;
             for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = add ? mine[i] + buffer[i] : buffer[i];
         }
@@ -37,8 +38,8 @@ struct LoneCommunicator {
         void wait() {}
     };
 
-    std::size_t rank() const { return 0; }
-    std::size_t size() const { return 1; }
+    std::size_t      rank() const { return 0; }
+    std::size_t      size() const { return 1; }
     LoneCommunicator duplicate() const { return {}; }
     template <class T>
     Reduction<T> ordered_reduction(std::vector<lockstep::state::Range> const&, lockstep::comm::Wire wire, int) const {
@@ -48,6 +49,6 @@ struct LoneCommunicator {
     Gather<T> all_gather(std::vector<lockstep::state::Range> const&, int) const {
         return {};
     }
-    Pending start_sum(std::span<std::int64_t>) const { return {}; }
+    Pending                    start_sum(std::span<std::int64_t>) const { return {}; }
     std::vector<std::uint64_t> gather_values(std::uint64_t value) const { return {value}; }
 };

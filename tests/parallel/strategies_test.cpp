@@ -22,7 +22,7 @@ static_assert(strategy<Replicated<>> && strategy<Sharded<>> && strategy<Sharded<
 std::vector<state::Unit> make_units(bool tiny) {
     std::vector<state::Unit> units;
     for (std::size_t u = 0; u < 4; ++u) {
-        state::Unit unit{.name = u == 0 ? "root" : "h", .parameters = {}, .size = 0, .root = u == 0};
+        state::Unit     unit{.name = u == 0 ? "root" : "h", .parameters = {}, .size = 0, .root = u == 0};
         nn::Declaration declaration(unit);
         declaration.vector("a", tiny ? 1 : 37, {});
         if (!tiny) declaration.matrix("m", 11, 13, {});
@@ -41,14 +41,15 @@ float contribution(std::size_t r, std::size_t micro_step, std::size_t unit, std:
 /// Two steps of the given micro-steps: what the owned parts add up to, assembled on every rank.
 template <class Strategy>
 std::vector<float> gradients(Options const& options, std::size_t micro_steps, bool tiny = false) {
-    auto const units = make_units(tiny);
+    auto const                                                               units = make_units(tiny);
     typename Strategy::template Bound<precision::Fp32, tensor::ArenaStorage> bound(world(), units, options);
-    state::Readiness readiness(units, bound.buckets());
-    std::vector<float> result;
+    state::Readiness                                                         readiness(units, bound.buckets());
+    std::vector<float>                                                       result;
     for (std::size_t step = 0; step < 2; ++step) {
         for (std::size_t u = 0; u < units.size(); ++u) {
             auto const owned = bound.owned(u);
-            for (std::size_t i = 0; i < owned.range.size(); ++i) owned.weights[i] = static_cast<float>(1000 * u + owned.range.begin + i + step);
+            for (std::size_t i = 0; i < owned.range.size(); ++i)
+                owned.weights[i] = static_cast<float>(1000 * u + owned.range.begin + i + step);
         }
         bound.publish();
         for (std::size_t m = 0; m < micro_steps; ++m) {
@@ -78,7 +79,7 @@ std::vector<float> gradients(Options const& options, std::size_t micro_steps, bo
         }
         bound.wait();
         for (std::size_t u = 0; u < units.size(); ++u) {
-            auto const owned = bound.owned(u);
+            auto const         owned = bound.owned(u);
             std::vector<float> whole(units[u].size);
             std::copy(owned.gradients.begin(), owned.gradients.end(), whole.begin() + static_cast<std::ptrdiff_t>(owned.range.begin));
             bound.assemble(u, std::span(whole));
@@ -92,7 +93,7 @@ std::vector<float> gradients(Options const& options, std::size_t micro_steps, bo
 
 /// The same, serially: each rank adds up its micro-steps, then the ranks are added as a binary tree.
 std::vector<float> expected_gradients(std::size_t micro_steps, bool tiny = false) {
-    auto const units = make_units(tiny);
+    auto const         units = make_units(tiny);
     std::vector<float> result;
     for (std::size_t step = 0; step < 2; ++step)
         for (std::size_t u = 0; u < units.size(); ++u)
@@ -114,7 +115,8 @@ TEST_CASE("Replicated sums in the order of a tree over the ranks, whatever the b
         auto const expected = expected_gradients(micro_steps);
         for (std::size_t bucket : {std::size_t{0}, std::size_t{512}, std::size_t{64} << 10, std::size_t{25} << 20})
             for (bool const overlap : {true, false})
-                CHECK(gradients<Replicated<>>({.bucket_bytes = bucket, .first_bucket_bytes = bucket / 3, .overlap = overlap}, micro_steps) == expected);
+                CHECK(gradients<Replicated<>>({.bucket_bytes = bucket, .first_bucket_bytes = bucket / 3, .overlap = overlap},
+                                              micro_steps) == expected);
     }
 }
 
@@ -124,7 +126,9 @@ TEST_CASE("Sharded with local accumulation has the same bits, whatever is gather
         for (std::size_t prefetch : {0u, 1u, 2u, 9u})
             for (auto const reshard : {Reshard::always, Reshard::never})
                 for (bool const overlap : {true, false})
-                    CHECK(gradients<Sharded<>>({.prefetch = prefetch, .reshard = reshard, .overlap = overlap, .accumulate = Accumulate::local}, micro_steps) == expected);
+                    CHECK(gradients<Sharded<>>(
+                              {.prefetch = prefetch, .reshard = reshard, .overlap = overlap, .accumulate = Accumulate::local},
+                              micro_steps) == expected);
     }
 }
 
@@ -144,7 +148,7 @@ TEST_CASE("units smaller than the number of ranks leave shards empty") {
 }
 
 TEST_CASE("on a bf16 wire each contribution is rounded once and sums are fp32") {
-    auto const units = make_units(false);
+    auto const units    = make_units(false);
     auto const expected = [&] {
         std::vector<float> result;
         for (std::size_t step = 0; step < 2; ++step)
@@ -164,12 +168,12 @@ TEST_CASE("on a bf16 wire each contribution is rounded once and sums are fp32") 
 
 TEST_CASE("every element is owned and counted by exactly one rank of Sharded, counted by one of Replicated") {
     for (bool const tiny : {false, true}) {
-        auto const units = make_units(tiny);
-        Sharded<>::Bound<precision::Bf16, tensor::ArenaStorage> sharded(world(), units, {});
+        auto const                                                 units = make_units(tiny);
+        Sharded<>::Bound<precision::Bf16, tensor::ArenaStorage>    sharded(world(), units, {});
         Replicated<>::Bound<precision::Bf16, tensor::ArenaStorage> replicated(world(), units, {});
         for (std::size_t u = 0; u < units.size(); ++u) {
             std::vector<std::int64_t> owned(units[u].size), counted(units[u].size);
-            auto const mine = sharded.owned(u), all = replicated.owned(u);
+            auto const                mine = sharded.owned(u), all = replicated.owned(u);
             CHECK(mine.counted == mine.range);
             CHECK(mine.weights.size() == mine.range.size());
             CHECK(all.range == state::Range{0, units[u].size});

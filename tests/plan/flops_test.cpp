@@ -10,7 +10,15 @@ using namespace lockstep;
 
 namespace {
 
-constexpr state::ModelSizes llama_sizes{.arch = state::Architecture::llama, .layers = 3, .heads = 6, .kv_heads = 2, .dim = 60, .ffn = 100, .vocab = 101, .sequence = 37, .tied = false};
+constexpr state::ModelSizes llama_sizes{.arch     = state::Architecture::llama,
+                                        .layers   = 3,
+                                        .heads    = 6,
+                                        .kv_heads = 2,
+                                        .dim      = 60,
+                                        .ffn      = 100,
+                                        .vocab    = 101,
+                                        .sequence = 37,
+                                        .tied     = false};
 constexpr state::ModelSizes gpt2_sizes{.layers = 3, .heads = 3, .kv_heads = 3, .dim = 60, .ffn = 100, .vocab = 101, .sequence = 37};
 
 template <class Model>
@@ -25,7 +33,7 @@ std::uint64_t matrices(Model const& model, std::initializer_list<std::string_vie
 }  // namespace
 
 TEST_CASE("the count of parameters is the model's, at any sizes") {
-    nn::Gpt2<tensor::ArenaStorage> const gpt2(gpt2_sizes);
+    nn::Gpt2<tensor::ArenaStorage> const  gpt2(gpt2_sizes);
     nn::Llama<tensor::ArenaStorage> const llama(llama_sizes);
     CHECK(plan::parameter_count(gpt2_sizes) == state::element_count(gpt2.units()));
     CHECK(plan::parameter_count(llama_sizes) == state::element_count(llama.units()));
@@ -36,7 +44,7 @@ TEST_CASE("the count of parameters is the model's, at any sizes") {
 }
 
 TEST_CASE("parameters that multiply are the matrices; tables that are only looked up do not, a tied head does") {
-    nn::Gpt2<tensor::ArenaStorage> const gpt2(gpt2_sizes);
+    nn::Gpt2<tensor::ArenaStorage> const  gpt2(gpt2_sizes);
     nn::Llama<tensor::ArenaStorage> const llama(llama_sizes);
     CHECK(plan::matmul_parameters(gpt2_sizes) == matrices(gpt2, {"wpe"}));
     CHECK(plan::matmul_parameters(llama_sizes) == matrices(llama, {"embed_tokens"}));

@@ -20,7 +20,7 @@ namespace {
 template <class Model, class Precision>
 double measured(state::ModelSizes const& sizes, std::size_t rows, std::size_t sequence, bool recompute) {
     Trainer<Model, Precision, optim::Sgd, parallel::Single> trainer(sizes, {}, {.threads = 1, .model = {.recompute = recompute}});
-    std::vector<std::int32_t> const ids(rows * sequence, 1);
+    std::vector<std::int32_t> const                         ids(rows * sequence, 1);
     auto const result = trainer.step({.sequences = rows, .length = sequence, .first_sample = 0, .tokens = ids, .labels = ids}, 0);
     return static_cast<double>(result.memory.category[static_cast<std::size_t>(observe::Category::activations)]);
 }
@@ -30,7 +30,8 @@ void check_prediction(state::ModelSizes const& sizes) {
     for (bool const recompute : {false, true})
         for (auto const& [rows, sequence] : {std::pair<std::size_t, std::size_t>{1, 32}, {3, 16}}) {
             double const found = measured<Model, Precision>(sizes, rows, sequence, recompute);
-            double const predicted = static_cast<double>(plan::activation_bytes(sizes, rows, sequence, sizeof(typename Precision::compute), recompute));
+            double const predicted =
+                static_cast<double>(plan::activation_bytes(sizes, rows, sequence, sizeof(typename Precision::compute), recompute));
             CAPTURE(recompute);
             CAPTURE(rows);
             CAPTURE(sizes.layers);
@@ -39,9 +40,19 @@ void check_prediction(state::ModelSizes const& sizes) {
         }
 }
 
-state::ModelSizes gpt2(std::size_t layers, std::size_t vocab) { return {.layers = layers, .heads = 4, .kv_heads = 4, .dim = 64, .ffn = 256, .vocab = vocab, .sequence = 32}; }
+state::ModelSizes gpt2(std::size_t layers, std::size_t vocab) {
+    return {.layers = layers, .heads = 4, .kv_heads = 4, .dim = 64, .ffn = 256, .vocab = vocab, .sequence = 32};
+}
 state::ModelSizes llama(std::size_t layers, std::size_t vocab) {
-    return {.arch = state::Architecture::llama, .layers = layers, .heads = 4, .kv_heads = 2, .dim = 64, .ffn = 128, .vocab = vocab, .sequence = 32, .tied = false};
+    return {.arch     = state::Architecture::llama,
+            .layers   = layers,
+            .heads    = 4,
+            .kv_heads = 2,
+            .dim      = 64,
+            .ffn      = 128,
+            .vocab    = vocab,
+            .sequence = 32,
+            .tied     = false};
 }
 
 }  // namespace

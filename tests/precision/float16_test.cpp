@@ -47,8 +47,8 @@ TEST_CASE("the limits of the format") {
     CHECK(float(float16(65520.0f)) == std::numeric_limits<float>::infinity());
     CHECK(float(float16(-1e30f)) == -std::numeric_limits<float>::infinity());
     CHECK(float(float16(0x1p-24f)) == 0x1p-24f);
-    CHECK(float(float16(0x1p-25f)) == 0.0f);              // a tie, to even
-    CHECK(float(float16(0x1.000002p-25f)) == 0x1p-24f);   // just above
+    CHECK(float(float16(0x1p-25f)) == 0.0f);             // a tie, to even
+    CHECK(float(float16(0x1.000002p-25f)) == 0x1p-24f);  // just above
     CHECK(std::signbit(float(float16(-1e-30f))));
     static_assert(float16(1.0f).bits == 0x3C00);
 }

@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <limits>
 
-/// The nearest value with `digits` bits of mantissa (the hidden one counts), ties to even; subnormals below 2^least, infinity from 2^end on.
+/// The nearest value with `digits` bits of mantissa (the hidden one counts), ties to even; subnormals below 2^least, infinity from 2^end
+/// on.
 inline double rounded(double value, int digits, int least, int end) {
     if (!std::isfinite(value) || value == 0) return value;
     int const    exponent = std::max(std::ilogb(value), least);

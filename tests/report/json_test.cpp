@@ -8,10 +8,10 @@
 
 #include "lockstep/report/json.hpp"
 
-using lockstep::report::JsonObject;
+using lockstep::report::JsonWriter;
 
 TEST_CASE("numbers read back as the same value") {
-    JsonObject   object;
+    JsonWriter   object;
     double const values[] = {0, -0.0, 1, 0.1, 1.0 / 3, 1e-300, 5e-324, -1.7976931348623157e308, 2.74359570823723};
     for (std::size_t i = 0; i < std::size(values); ++i) object.add(std::to_string(i), values[i]);
     object.add("float", 0.1f).add("most", ~std::uint64_t{0}).add("least", std::numeric_limits<std::int64_t>::min());
@@ -24,13 +24,13 @@ TEST_CASE("numbers read back as the same value") {
 }
 
 TEST_CASE("NaN and infinity become null and are remembered, absent numbers are null only") {
-    JsonObject absent;
+    JsonWriter absent;
     absent.add("x", std::optional<double>{});
     CHECK(absent.text() == R"({"x": null})");
     CHECK(!absent.nonfinite());
     for (double const value :
          {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
-        JsonObject object;
+        JsonWriter object;
         object.add("x", std::optional(value));
         CHECK(object.text() == R"({"x": null})");
         CHECK(object.nonfinite());
@@ -41,11 +41,11 @@ TEST_CASE("strings with quotes, backslashes and control characters stay intact")
     std::string text = "a \"quoted\" \\ path\n\t";
     for (char c = 0; c < 32; ++c) text += c;
     text += "\x7F \u00fc";
-    CHECK(nlohmann::json::parse(JsonObject{}.add_text(text, text).text())[text] == text);
+    CHECK(nlohmann::json::parse(JsonWriter{}.add_text(text, text).text())[text] == text);
 }
 
 TEST_CASE("booleans and nested objects") {
-    CHECK(JsonObject{}.text() == "{}");
-    CHECK(JsonObject{}.add("a", true).add("b", false).raw("c", JsonObject{}.add("d", 1).text()).text() ==
+    CHECK(JsonWriter{}.text() == "{}");
+    CHECK(JsonWriter{}.add("a", true).add("b", false).raw("c", JsonWriter{}.add("d", 1).text()).text() ==
           R"({"a": true, "b": false, "c": {"d": 1}})");
 }

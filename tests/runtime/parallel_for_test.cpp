@@ -45,9 +45,7 @@ TEST_CASE("loops nest") {
     Threads                       threads(2);
     std::vector<std::atomic<int>> visits(64);
     threads.run([&] {
-        parallel_for(8, grain, [&](std::size_t outer) {
-            parallel_for(8, grain, [&](std::size_t inner) { ++visits[outer * 8 + inner]; });
-        });
+        parallel_for(8, grain, [&](std::size_t outer) { parallel_for(8, grain, [&](std::size_t inner) { ++visits[outer * 8 + inner]; }); });
     });
     CHECK(std::all_of(visits.begin(), visits.end(), [](std::atomic<int> const& visit) { return visit == 1; }));
 }

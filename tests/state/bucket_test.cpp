@@ -13,7 +13,8 @@ namespace {
 Unit unit_of(std::string name, std::vector<std::size_t> const& sizes) {
     Unit unit{.name = std::move(name), .parameters = {}};
     for (std::size_t size : sizes) {
-        Parameter parameter{.name = "p" + std::to_string(unit.parameters.size()), .rows = size, .map = {size, 1}, .offset = unit.size, .initial = {}};
+        Parameter parameter{
+            .name = "p" + std::to_string(unit.parameters.size()), .rows = size, .map = {size, 1}, .offset = unit.size, .initial = {}};
         unit.size += size;
         unit.parameters.push_back(parameter);
     }
@@ -36,7 +37,8 @@ TEST_CASE("units lie one after another in the flat buffer") {
 }
 
 TEST_CASE("buckets cut the flat buffer from its end without gaps, and close when they are full") {
-    CHECK(ranges(backward_buckets(units, 0, 0)) == std::vector<Range>{{32, 38}, {31, 32}, {26, 31}, {20, 26}, {19, 20}, {14, 19}, {10, 14}, {0, 10}});
+    CHECK(ranges(backward_buckets(units, 0, 0)) ==
+          std::vector<Range>{{32, 38}, {31, 32}, {26, 31}, {20, 26}, {19, 20}, {14, 19}, {10, 14}, {0, 10}});
     CHECK(ranges(backward_buckets(units, 7, 7)) == std::vector<Range>{{31, 38}, {20, 31}, {10, 20}, {0, 10}});
     CHECK(ranges(backward_buckets(units, 1, 1000)) == std::vector<Range>{{32, 38}, {0, 32}});
     CHECK(ranges(backward_buckets(units, 1000, 1000)) == std::vector<Range>{{0, 38}});
@@ -59,10 +61,10 @@ TEST_CASE("each parameter is a member of exactly one bucket, which holds its ran
 }
 
 TEST_CASE("a bucket is ready with the last use of its last parameter, in any order, again in each backward pass") {
-    std::vector<Unit> shared = units;
+    std::vector<Unit> shared     = units;
     shared[0].parameters[0].uses = 2;  // a tied embedding
-    auto const buckets = backward_buckets(shared, 7, 7);
-    Readiness readiness(shared, buckets);
+    auto const buckets           = backward_buckets(shared, 7, 7);
+    Readiness  readiness(shared, buckets);
     for (int pass = 0; pass < 2; ++pass) {
         readiness.restart();
         CHECK_FALSE(readiness.contributed(0, 0));  // the head, long before the embedding
@@ -79,7 +81,7 @@ TEST_CASE("a bucket is ready with the last use of its last parameter, in any ord
 
 TEST_CASE("a pass that was broken off leaves nothing behind") {
     auto const buckets = unit_buckets(units);
-    Readiness readiness(units, buckets);
+    Readiness  readiness(units, buckets);
     readiness.contributed(2, 0);
     readiness.contributed(2, 1);
     readiness.restart();

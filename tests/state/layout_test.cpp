@@ -81,7 +81,8 @@ TEST_CASE("a granule is a range of whole logical rows") {
 }
 
 TEST_CASE("transposed tiles hold the same elements in the other order") {
-    MatrixMap const plain(4, 6, {.panel_rows = 2, .tile_columns = 3}), turned(4, 6, {.panel_rows = 2, .tile_columns = 3, .transposed_tiles = true});
+    MatrixMap const plain(4, 6, {.panel_rows = 2, .tile_columns = 3}),
+        turned(4, 6, {.panel_rows = 2, .tile_columns = 3, .transposed_tiles = true});
     CHECK(plain(0, 0) == 0);
     CHECK(plain(0, 1) == 1);
     CHECK(plain(1, 0) == 3);

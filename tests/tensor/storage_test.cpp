@@ -88,15 +88,15 @@ void fill(View<T, Rank> view, T value) {
 TEST_CASE_TEMPLATE("a buffer is zero, aligned, booked to the byte under its category, and given back", S, ArenaStorage, XtensorStorage) {
     std::size_t const before = held();
     for (std::size_t const count : {std::size_t{1}, std::size_t{1001}, std::size_t{1} << 20}) {  // the last one has pages of its own
-        std::size_t const parameters = held(Category::parameters);
+        std::size_t const                  parameters = held(Category::parameters);
         typename S::template Buffer<float> buffer(count, Category::parameters);
         CHECK(held(Category::parameters) == parameters + 4 * count);
         CHECK(buffer.span().size() == count);
         CHECK(reinterpret_cast<std::uintptr_t>(buffer.span().data()) % lockstep::alignment == 0);
         CHECK(std::all_of(buffer.span().begin(), buffer.span().end(), [](float v) { return v == 0; }));
 
-        buffer.span()[0] = 7;
-        float const* const place = buffer.span().data();
+        buffer.span()[0]                         = 7;
+        float const* const                 place = buffer.span().data();
         typename S::template Buffer<float> moved(std::move(buffer));
         CHECK(moved.span().data() == place);  // elements stay where they are
         moved = {count / 2 + 1, Category::gradients};
@@ -110,13 +110,14 @@ TEST_CASE_TEMPLATE("a buffer is zero, aligned, booked to the byte under its cate
     CHECK(held() == before);
 }
 
-TEST_CASE_TEMPLATE("a workspace is a stack: what was taken since a mark goes, or all but one tensor of it", S, ArenaStorage, XtensorStorage) {
+TEST_CASE_TEMPLATE("a workspace is a stack: what was taken since a mark goes, or all but one tensor of it", S, ArenaStorage,
+                   XtensorStorage) {
     std::size_t const before = held();
     {
         typename S::Workspace workspace;
-        auto const first = workspace.template take<float, 2>({3, 5});
+        auto const            first = workspace.template take<float, 2>({3, 5});
         fill(first, 1.0f);
-        auto const mark = workspace.mark();
+        auto const mark    = workspace.mark();
         auto const dropped = workspace.template take<double, 1>({100});
         fill(dropped, 9.0);
         auto const wanted = workspace.template take<float, 2>({4, 6});
@@ -141,7 +142,7 @@ TEST_CASE_TEMPLATE("a workspace is a stack: what was taken since a mark goes, or
 
 TEST_CASE("an arena grows until the largest step has been, then keeps what it has") {
     ArenaStorage::Workspace workspace;
-    auto const step = [&](std::size_t rows) {
+    auto const              step = [&](std::size_t rows) {
         workspace.rewind({});
         for (std::size_t i = 0; i < 20; ++i) fill(workspace.take<float, 2>({rows, 1000}), 1.0f);
     };
@@ -154,7 +155,7 @@ TEST_CASE("an arena grows until the largest step has been, then keeps what it ha
 
 TEST_CASE("storage in xtensor containers holds exactly what is in use") {
     XtensorStorage::Workspace workspace;
-    auto const mark = workspace.mark();
+    auto const                mark = workspace.mark();
     workspace.take<float, 2>({3, 5});
     auto const second = workspace.take<float, 1>({7});
     CHECK(held(Category::activations) == 4 * (15 + 7));

@@ -32,7 +32,7 @@ TEST_CASE("rows and columns of a matrix share its memory and know whether they a
     std::vector<int> memory(20);
     std::iota(memory.begin(), memory.end(), 0);
     View<int, 2> const matrix{memory.data(), {4, 5}};
-    auto const rows = matrix.rows(1, 3), columns = matrix.columns(2, 4), corner = rows.columns(4, 5);
+    auto const         rows = matrix.rows(1, 3), columns = matrix.columns(2, 4), corner = rows.columns(4, 5);
     CHECK(rows(0, 0) == 5);
     CHECK(rows.extent(0) == 2);
     CHECK(rows.contiguous());

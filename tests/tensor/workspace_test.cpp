@@ -61,7 +61,7 @@ TEST_CASE_TEMPLATE("live tensors stay as they are, whatever else is taken, kept 
             } else if (what % 8 < 6) {
                 marks.push_back({workspace.mark(), live.size()});
             } else {
-                std::size_t const m    = which % marks.size();
+                std::size_t const m      = which % marks.size();
                 auto const [mark, begin] = marks[m];
                 marks.resize(m + 1);
                 if (what % 8 == 6 && live.size() > begin) {
@@ -99,7 +99,8 @@ TEST_CASE_TEMPLATE("a tensor may be kept in a place that overlaps the one where 
         }
 }
 
-TEST_CASE_TEMPLATE("a tensor kept right behind the mark stays where it is, one without elements is no trouble", S, ArenaStorage, XtensorStorage) {
+TEST_CASE_TEMPLATE("a tensor kept right behind the mark stays where it is, one without elements is no trouble", S, ArenaStorage,
+                   XtensorStorage) {
     typename S::Workspace workspace;
     auto const            mark  = workspace.mark();
     View<float, 2> const  none  = workspace.template take<float, 2>({0, 5});

@@ -13,7 +13,7 @@ using lockstep::tensor::View;
 
 TEST_CASE("an expression reads and writes the memory of its view") {
     std::vector<float> memory{1, 2, 3, 4, 5, 6};
-    auto expression = as_xtensor(View<float, 2>{memory.data(), {2, 3}});
+    auto               expression = as_xtensor(View<float, 2>{memory.data(), {2, 3}});
     CHECK(expression.dimension() == 2);
     CHECK(expression.shape()[0] == 2);
     CHECK(expression.shape()[1] == 3);
@@ -45,8 +45,8 @@ TEST_CASE("views of constants, of bf16 and of nothing are expressions too") {
     CHECK(as_xtensor(View<float const, 1>{constants.data(), {3}})(2) == 3);
 
     std::vector<bfloat16> halves(6);
-    auto expression = as_xtensor(View<bfloat16, 2>{halves.data(), {2, 3}});
-    expression(1, 0) = bfloat16(2.5f);
+    auto                  expression = as_xtensor(View<bfloat16, 2>{halves.data(), {2, 3}});
+    expression(1, 0)                 = bfloat16(2.5f);
     CHECK(static_cast<float>(halves[3]) == 2.5f);
     xt::xtensor<float, 2> const values = xt::cast<float>(expression) * 2.0f;
     CHECK(values(1, 0) == 5);
@@ -68,8 +68,8 @@ TEST_CASE("rank 0 and rank 3, strided views of bf16 and of constants are express
 
     std::vector<bfloat16> halves(24);
     for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = bfloat16(static_cast<float>(i));
-    View<bfloat16 const, 2> const       columns = View<bfloat16, 2>{halves.data(), {4, 6}}.columns(2, 5);
-    xt::xtensor<float, 2> const         doubled = xt::cast<float>(as_xtensor(columns)) * 2.0f;
+    View<bfloat16 const, 2> const columns = View<bfloat16, 2>{halves.data(), {4, 6}}.columns(2, 5);
+    xt::xtensor<float, 2> const   doubled = xt::cast<float>(as_xtensor(columns)) * 2.0f;
     CHECK(doubled.shape()[0] == 4);
     CHECK(doubled.shape()[1] == 3);
     for (std::size_t r = 0; r < 4; ++r)
@@ -87,7 +87,7 @@ TEST_CASE("rank 0 and rank 3, strided views of bf16 and of constants are express
 }
 
 TEST_CASE("whatever is assigned to a view with gaps leaves the gaps alone") {
-    using Memory = std::vector<float>;
+    using Memory     = std::vector<float>;
     auto const after = [](auto const& assign) {
         Memory memory{0, 1, 2, 3, 4, 5, 6, 7, 8};
         auto   columns = as_xtensor(View<float, 2>{memory.data(), {3, 3}}.columns(1, 3));

@@ -22,10 +22,10 @@ inline std::size_t ranks() { return static_cast<std::size_t>(world().size()); }
 
 /// A global batch (S,T). Rank r of P takes rows r*S/P .. (r+1)*S/P-1.
 struct Rows {
-    std::size_t length = 1;  // T
+    std::size_t               length = 1;  // T
     std::vector<std::int32_t> tokens;
     std::vector<std::int32_t> labels;
-    std::uint64_t first_sample = 0;
+    std::uint64_t             first_sample = 0;
 
     std::size_t count() const { return tokens.size() / length; }
 
@@ -34,8 +34,11 @@ struct Rows {
     }
     lockstep::data::Batch part(std::size_t r, std::size_t of) const {
         std::size_t const sequences = count() / of, begin = r * sequences;
-        return {.sequences = sequences, .length = length, .first_sample = first_sample + begin,
-                .tokens = std::span(tokens).subspan(begin * length, sequences * length), .labels = std::span(labels).subspan(begin * length, sequences * length)};
+        return {.sequences    = sequences,
+                .length       = length,
+                .first_sample = first_sample + begin,
+                .tokens       = std::span(tokens).subspan(begin * length, sequences * length),
+                .labels       = std::span(labels).subspan(begin * length, sequences * length)};
     }
     lockstep::data::Batch mine() const { return part(rank(), ranks()); }
 };

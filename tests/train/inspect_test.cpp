@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "cases.hpp"
-#include "lockstep/parallel/sharded.hpp"
 #include "lockstep/optim/sgd.hpp"
+#include "lockstep/parallel/sharded.hpp"
 #include "lockstep/tensor/arena_storage.hpp"
 #include "run.hpp"
 #include "scripted_model.hpp"
@@ -25,8 +25,9 @@ bool contains(Names const& names, std::string const& name) { return std::find(na
 }  // namespace
 
 TEST_CASE("expressions of a live trainer have the shape of their tensor and read what is there") {
-    lockstep::Trainer<Scripted<lockstep::tensor::ArenaStorage>, lockstep::precision::Fp32, lockstep::optim::Sgd, lockstep::parallel::Sharded<>> trainer{
-        scripted_sizes(4, 1, 3), {}, world(), {.max_norm = 0}};
+    lockstep::Trainer<Scripted<lockstep::tensor::ArenaStorage>, lockstep::precision::Fp32, lockstep::optim::Sgd,
+                      lockstep::parallel::Sharded<>>
+         trainer{scripted_sizes(4, 1, 3), {}, world(), {.max_norm = 0}};
     Rows rows{.length = 2, .tokens = {}, .labels = {}};
     for (std::size_t r = 0; r < ranks(); ++r) {
         rows.tokens.insert(rows.tokens.end(), {1, 5});
@@ -49,7 +50,7 @@ TEST_CASE("expressions of a live trainer have the shape of their tensor and read
 }
 
 TEST_CASE("every parameter and gradient of a model can be read whole on every strategy, layout undone") {
-    Rows const rows = random_rows(ranks(), 5, 11, 3);
+    Rows const rows      = random_rows(ranks(), 5, 11, 3);
     auto const reference = gpt2_fp64(Strategy::single, sizes, world(), {});
     reference->accumulate(rows.all());
     for (Strategy const strategy : strategies)
@@ -61,7 +62,8 @@ TEST_CASE("every parameter and gradient of a model can be read whole on every st
                     CHECK(run->parameter(p.name) == reference->parameter(p.name));
                     auto const found = run->gradient(p.name), expected = reference->gradient(p.name);
                     REQUIRE(found.size() == p.elements());
-                    for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9).scale(1e-6));
+                    for (std::size_t i = 0; i < found.size(); ++i)
+                        CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9).scale(1e-6));
                 }
             run->apply(0);
         }
@@ -70,7 +72,7 @@ TEST_CASE("every parameter and gradient of a model can be read whole on every st
 
 TEST_CASE("initial weights have the deviations of GPT-2 and depend on the seed, not on ranks or layout") {
     constexpr lockstep::state::ModelSizes wide{.layers = 8, .heads = 2, .kv_heads = 2, .dim = 64, .ffn = 128, .vocab = 101, .sequence = 16};
-    auto const deviation = [](std::vector<double> const& values) {
+    auto const                            deviation = [](std::vector<double> const& values) {
         double squares = 0;
         for (double v : values) squares += v * v;
         return std::sqrt(squares / static_cast<double>(values.size()));
@@ -90,33 +92,36 @@ TEST_CASE("initial weights have the deviations of GPT-2 and depend on the seed, 
 
 TEST_CASE("activations of the last micro-step are there by name; recomputed blocks keep none") {
     Rows const rows = random_rows(1, 5, 11, 3);
-    auto const run = gpt2_fp32(Strategy::single, sizes, world(), {});
+    auto const run  = gpt2_fp32(Strategy::single, sizes, world(), {});
     run->step(rows.all(), 0);
     auto const names = run->activations();
-    for (auto const* name : {"h.0.ln_1.input", "h.0.attn.qkv", "h.1.attn.output", "h.1.mlp.gelu.input", "head.logits", "head.loss"}) CHECK_MESSAGE(contains(names, name), name);
+    for (auto const* name : {"h.0.ln_1.input", "h.0.attn.qkv", "h.1.attn.output", "h.1.mlp.gelu.input", "head.logits", "head.loss"})
+        CHECK_MESSAGE(contains(names, name), name);
     CHECK(run->activation("h.0.attn.qkv").size() == 5 * 24);
     CHECK(run->activation("h.0.ln_1.mean").size() == 5);
 
     // The input of the first norm is the embedding.
     auto const wte = run->parameter("wte"), wpe = run->parameter("wpe"), x = run->activation("h.0.ln_1.input");
     for (std::size_t t = 0; t < 5; ++t)
-        for (std::size_t c = 0; c < 8; ++c) CHECK(x[t * 8 + c] == doctest::Approx(wte[static_cast<std::size_t>(rows.tokens[t]) * 8 + c] + wpe[t * 8 + c]));
+        for (std::size_t c = 0; c < 8; ++c)
+            CHECK(x[t * 8 + c] == doctest::Approx(wte[static_cast<std::size_t>(rows.tokens[t]) * 8 + c] + wpe[t * 8 + c]));
 
     auto const recomputing = gpt2_fp32(Strategy::single, sizes, world(), {.model = {.recompute = true}});
     recomputing->step(rows.all(), 0);
     CHECK_FALSE(contains(recomputing->activations(), "h.0.attn.qkv"));
-    CHECK_THROWS_WITH_AS(recomputing->activation("h.0.attn.qkv"), doctest::Contains("there is no activation h.0.attn.qkv"), lockstep::Error);
+    CHECK_THROWS_WITH_AS(recomputing->activation("h.0.attn.qkv"), doctest::Contains("there is no activation h.0.attn.qkv"),
+                         lockstep::Error);
     CHECK_THROWS_WITH_AS(run->parameter("h.0.none"), doctest::Contains("there is no parameter h.0.none"), lockstep::Error);
 }
 
 TEST_CASE("evaluation changes nothing, drops nothing and agrees with the loss of a step") {
     Rows const rows = random_rows(2 * ranks(), 5, 11, 4);
     for (Strategy const strategy : strategies) {
-        auto const run = gpt2_fp32(strategy, sizes, world(), {.micro_batch = 1});
-        auto const batch = strategy == Strategy::single ? rows.all() : rows.mine();
-        double const sum = strategy == Strategy::single ? run->loss(batch) : world().sum(run->loss(batch));
-        auto const before = run->weights();
-        auto const result = run->step(batch, 0);
+        auto const   run    = gpt2_fp32(strategy, sizes, world(), {.micro_batch = 1});
+        auto const   batch  = strategy == Strategy::single ? rows.all() : rows.mine();
+        double const sum    = strategy == Strategy::single ? run->loss(batch) : world().sum(run->loss(batch));
+        auto const   before = run->weights();
+        auto const   result = run->step(batch, 0);
         CHECK(result.loss == doctest::Approx(sum / static_cast<double>(result.valid_tokens)).epsilon(1e-12));
         CHECK(run->weights() == before);
         auto const dropping = gpt2_fp32(strategy, sizes, world(), {.micro_batch = 1, .model = {.dropout = 0.5f}});
@@ -127,17 +132,18 @@ TEST_CASE("evaluation changes nothing, drops nothing and agrees with the loss of
 
 TEST_CASE("the logits of the next token are the same on every strategy and give the loss of its label") {
     std::vector<std::int32_t> const tokens{3, 1, 4, 1};
-    auto const expected = gpt2_fp32(Strategy::single, sizes, world(), {})->next_token_logits(tokens);
+    auto const                      expected = gpt2_fp32(Strategy::single, sizes, world(), {})->next_token_logits(tokens);
     REQUIRE(expected.size() == 11);
     for (Strategy const strategy : strategies) CHECK(gpt2_fp32(strategy, sizes, world(), {})->next_token_logits(tokens) == expected);
     double sum = 0;
     for (float logit : expected) sum += std::exp(static_cast<double>(logit));
     Rows const rows{.length = 4, .tokens = tokens, .labels = {ignored, ignored, ignored, 7}};
-    CHECK(gpt2_fp32(Strategy::single, sizes, world(), {})->loss(rows.all()) == doctest::Approx(std::log(sum) - static_cast<double>(expected[7])).epsilon(1e-5));
+    CHECK(gpt2_fp32(Strategy::single, sizes, world(), {})->loss(rows.all()) ==
+          doctest::Approx(std::log(sum) - static_cast<double>(expected[7])).epsilon(1e-5));
 }
 
 TEST_CASE("a batch that does not fit is refused by a sentence that says what was expected") {
-    auto const run = gpt2_fp32(Strategy::single, sizes, world(), {.micro_batch = 2});
+    auto const run   = gpt2_fp32(Strategy::single, sizes, world(), {.micro_batch = 2});
     Rows const three = random_rows(3, 5, 11, 1), long_rows = random_rows(2, 6, 11, 1);
     CHECK_THROWS_WITH_AS(run->step(three.all(), 0), doctest::Contains("a multiple of the micro-batch 2"), lockstep::Error);
     CHECK_THROWS_WITH_AS(run->step(long_rows.all(), 0), doctest::Contains("the model takes 1 to 5"), lockstep::Error);

@@ -17,13 +17,15 @@ struct Held {
 
 Held held() {
     auto const now = [](Category category) { return lockstep::observe::ledger()[category].now.load(); };
-    return {now(Category::parameters), now(Category::masters), now(Category::gradients), now(Category::optimizer_state), now(Category::gathered), now(Category::buckets)};
+    return {now(Category::parameters),      now(Category::masters),  now(Category::gradients),
+            now(Category::optimizer_state), now(Category::gathered), now(Category::buckets)};
 }
 
 std::size_t elements(Run const& run) { return lockstep::state::element_count(run.units()); }
 
 constexpr lockstep::state::ModelSizes gpt2{.layers = 2, .heads = 2, .kv_heads = 2, .dim = 16, .ffn = 24, .vocab = 31, .sequence = 8};
-constexpr lockstep::state::ModelSizes llama{.arch = lockstep::state::Architecture::llama, .layers = 2, .heads = 2, .dim = 16, .ffn = 24, .vocab = 31, .sequence = 8, .tied = false};
+constexpr lockstep::state::ModelSizes llama{
+    .arch = lockstep::state::Architecture::llama, .layers = 2, .heads = 2, .dim = 16, .ffn = 24, .vocab = 31, .sequence = 8, .tied = false};
 
 }  // namespace
 
@@ -48,8 +50,8 @@ TEST_CASE("sharding divides weights, masters, gradients and optimizer state by t
     for (auto const reshard : {lockstep::parallel::Reshard::always, lockstep::parallel::Reshard::never}) {
         RunOptions options;
         options.strategy.reshard = reshard;
-        auto const run = llama_bf16(Strategy::sharded, llama, world(), options);
-        std::size_t mine = 0;
+        auto const  run          = llama_bf16(Strategy::sharded, llama, world(), options);
+        std::size_t mine         = 0;
         for (std::size_t owned : run->owned_elements()) mine += owned;
         Held const now = held();
         CHECK(now.parameters == 2 * mine);
@@ -66,11 +68,11 @@ TEST_CASE("sharding divides weights, masters, gradients and optimizer state by t
 }
 
 TEST_CASE("all that a run booked is given back with it, and a step reports its peaks") {
-    auto const before = lockstep::observe::ledger().total().now.load();
+    auto const        before         = lockstep::observe::ledger().total().now.load();
     std::size_t const scratch_before = lockstep::observe::ledger()[Category::scratch].now.load();
     for (Strategy const strategy : strategies) {
-        auto const run = gpt2_fp32(strategy, gpt2, world(), {});
-        Rows const rows = random_rows(ranks(), 8, 31, 1);
+        auto const run    = gpt2_fp32(strategy, gpt2, world(), {});
+        Rows const rows   = random_rows(ranks(), 8, 31, 1);
         auto const result = run->step(strategy == Strategy::single ? rows.all() : rows.mine(), 0.01);
         CHECK(result.memory.total >= result.memory.forward);
         CHECK(result.memory.total >= result.memory.backward);
@@ -78,6 +80,7 @@ TEST_CASE("all that a run booked is given back with it, and a step reports its p
         CHECK(result.memory.category[static_cast<std::size_t>(Category::parameters)] == held().parameters);
         CHECK(result.memory.category[static_cast<std::size_t>(Category::activations)] > 0);
     }
-    std::size_t const scratch = lockstep::observe::ledger()[Category::scratch].now.load() - scratch_before;  // of the threads, which live on
+    std::size_t const scratch =
+        lockstep::observe::ledger()[Category::scratch].now.load() - scratch_before;  // of the threads, which live on
     CHECK(lockstep::observe::ledger().total().now.load() == before + scratch);
 }

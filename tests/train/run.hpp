@@ -22,13 +22,13 @@ inline constexpr Strategy strategies[]{Strategy::single, Strategy::replicated, S
 
 /// What TrainerOptions holds, without its header.
 struct RunOptions {
-    std::uint64_t seed = 1337;
-    std::size_t micro_batch = 0;
-    double max_norm = 0;
-    int threads = 1;
-    lockstep::nn::ModelOptions model = {};
-    lockstep::parallel::Options strategy = {};
-    lockstep::optim::LossScaling loss_scale = {};
+    std::uint64_t                seed        = 1337;
+    std::size_t                  micro_batch = 0;
+    double                       max_norm    = 0;
+    int                          threads     = 1;
+    lockstep::nn::ModelOptions   model       = {};
+    lockstep::parallel::Options  strategy    = {};
+    lockstep::optim::LossScaling loss_scale  = {};
 };
 
 class Run {
@@ -36,23 +36,23 @@ public:
     virtual ~Run() = default;
 
     virtual lockstep::StepResult step(lockstep::data::Batch const& batch, double learning_rate) = 0;
-    virtual void accumulate(lockstep::data::Batch const& batch) = 0;
-    virtual lockstep::StepResult apply(double learning_rate) = 0;
-    virtual double loss(lockstep::data::Batch const& batch) = 0;  // sum over this rank's valid tokens
-    virtual std::vector<float> next_token_logits(std::span<std::int32_t const> tokens) = 0;
+    virtual void                 accumulate(lockstep::data::Batch const& batch)                 = 0;
+    virtual lockstep::StepResult apply(double learning_rate)                                    = 0;
+    virtual double               loss(lockstep::data::Batch const& batch)                       = 0;  // sum over this rank's valid tokens
+    virtual std::vector<float>   next_token_logits(std::span<std::int32_t const> tokens)        = 0;
 
-    virtual lockstep::state::Version version() const = 0;
-    virtual double loss_scale() const = 0;
-    virtual void check_replicas() = 0;
-    virtual std::uint64_t bytes_sent() = 0;
-    virtual std::vector<lockstep::state::Unit> const& units() const = 0;
-    virtual std::vector<std::size_t> owned_elements() = 0;  // by unit
+    virtual lockstep::state::Version                  version() const    = 0;
+    virtual double                                    loss_scale() const = 0;
+    virtual void                                      check_replicas()   = 0;
+    virtual std::uint64_t                             bytes_sent()       = 0;
+    virtual std::vector<lockstep::state::Unit> const& units() const      = 0;
+    virtual std::vector<std::size_t>                  owned_elements()   = 0;  // by unit
 
     // Row-major values. Collective.
-    virtual std::vector<double> parameter(std::string_view name) = 0;
-    virtual std::vector<double> gradient(std::string_view name) = 0;
-    virtual std::vector<double> activation(std::string_view name) = 0;
-    virtual std::vector<std::string> activations() = 0;
+    virtual std::vector<double>      parameter(std::string_view name)  = 0;
+    virtual std::vector<double>      gradient(std::string_view name)   = 0;
+    virtual std::vector<double>      activation(std::string_view name) = 0;
+    virtual std::vector<std::string> activations()                     = 0;
 
     /// All masters := value(parameter, element). Collective.
     virtual void assign(std::function<double(lockstep::state::Parameter const&, std::size_t)> const& value) = 0;
@@ -76,6 +76,6 @@ public:
 
 using Maker = std::unique_ptr<Run>(Strategy, lockstep::state::ModelSizes const&, lockstep::comm::Communicator const&, RunOptions const&);
 
-Maker gpt2_fp32, gpt2_fp64, llama_bf16;  // AdamW
+Maker gpt2_fp32, gpt2_fp64, llama_bf16;                  // AdamW
 Maker scripted_fp32, scripted_bf16, scripted_bf16_wire;  // Sgd
-Maker scripted_adam;                                                    // fp16 with Adam
+Maker scripted_adam;                                     // fp16 with Adam

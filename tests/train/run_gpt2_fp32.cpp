@@ -11,13 +11,15 @@ class FileRun : public RunOf<Trainer> {
 public:
     using RunOf<Trainer>::RunOf;
     std::vector<float> next_token_logits(std::span<std::int32_t const> tokens) override { return this->trainer_.next_token_logits(tokens); }
-    void load(std::filesystem::path const& path) override { lockstep::load_weights(this->trainer_, path); }
-    void save(std::filesystem::path const& path) override { lockstep::export_weights(this->trainer_, path); }
+    void               load(std::filesystem::path const& path) override { lockstep::load_weights(this->trainer_, path); }
+    void               save(std::filesystem::path const& path) override { lockstep::export_weights(this->trainer_, path); }
 };
 
 }  // namespace
 
-std::unique_ptr<Run> gpt2_fp32(Strategy strategy, lockstep::state::ModelSizes const& sizes, lockstep::comm::Communicator const& world, RunOptions const& options) {
+std::unique_ptr<Run> gpt2_fp32(Strategy strategy, lockstep::state::ModelSizes const& sizes, lockstep::comm::Communicator const& world,
+                               RunOptions const& options) {
     using Model = lockstep::nn::Gpt2<lockstep::tensor::ArenaStorage>;
-    return make_run<Model, lockstep::precision::Fp32, lockstep::optim::AdamW, FileRun>(strategy, sizes, world, options, lockstep::optim::AdamW{});
+    return make_run<Model, lockstep::precision::Fp32, lockstep::optim::AdamW, FileRun>(strategy, sizes, world, options,
+                                                                                       lockstep::optim::AdamW{});
 }

@@ -16,29 +16,37 @@ class RunOf : public Run {
 
 public:
     template <class Optimizer>
-    RunOf(lockstep::state::ModelSizes const& sizes, Optimizer const& optimizer, typename Trainer::Communicator const& communicator, RunOptions const& o)
+    RunOf(lockstep::state::ModelSizes const& sizes, Optimizer const& optimizer, typename Trainer::Communicator const& communicator,
+          RunOptions const& o)
         : trainer_(sizes, optimizer, communicator,
-                   {.seed = o.seed, .micro_batch = o.micro_batch, .max_norm = o.max_norm, .threads = o.threads, .model = o.model, .strategy = o.strategy,
-                    .loss_scale = o.loss_scale}) {}
+                   {.seed        = o.seed,
+                    .micro_batch = o.micro_batch,
+                    .max_norm    = o.max_norm,
+                    .threads     = o.threads,
+                    .model       = o.model,
+                    .strategy    = o.strategy,
+                    .loss_scale  = o.loss_scale}) {}
 
-    lockstep::StepResult step(lockstep::data::Batch const& batch, double learning_rate) override { return trainer_.step(batch, learning_rate); }
-    void accumulate(lockstep::data::Batch const& batch) override { trainer_.accumulate(batch); }
-    lockstep::StepResult apply(double learning_rate) override { return trainer_.apply(learning_rate); }
-    double loss(lockstep::data::Batch const& batch) override { return trainer_.evaluate(batch).loss.value(); }
+    lockstep::StepResult step(lockstep::data::Batch const& batch, double learning_rate) override {
+        return trainer_.step(batch, learning_rate);
+    }
+    void                     accumulate(lockstep::data::Batch const& batch) override { trainer_.accumulate(batch); }
+    lockstep::StepResult     apply(double learning_rate) override { return trainer_.apply(learning_rate); }
+    double                   loss(lockstep::data::Batch const& batch) override { return trainer_.evaluate(batch).loss.value(); }
     lockstep::state::Version version() const override { return trainer_.version(); }
-    double loss_scale() const override { return trainer_.loss_scale(); }
-    void check_replicas() override { trainer_.check_replicas(); }
-    std::uint64_t bytes_sent() override { return trainer_.strategy().bytes_sent(); }
+    double                   loss_scale() const override { return trainer_.loss_scale(); }
+    void                     check_replicas() override { trainer_.check_replicas(); }
+    std::uint64_t            bytes_sent() override { return trainer_.strategy().bytes_sent(); }
     std::vector<lockstep::state::Unit> const& units() const override { return trainer_.model().units(); }
-    std::vector<std::size_t> owned_elements() override {
+    std::vector<std::size_t>                  owned_elements() override {
         std::vector<std::size_t> counts;
         for (std::size_t u = 0; u < units().size(); ++u) counts.push_back(trainer_.strategy().owned(u).range.size());
         return counts;
     }
 
-    std::vector<double> parameter(std::string_view name) override { return values(lockstep::parameter(trainer_, name)); }
-    std::vector<double> gradient(std::string_view name) override { return values(lockstep::gradient(trainer_, name)); }
-    std::vector<double> activation(std::string_view name) override { return values(lockstep::activation(trainer_, name)); }
+    std::vector<double>      parameter(std::string_view name) override { return values(lockstep::parameter(trainer_, name)); }
+    std::vector<double>      gradient(std::string_view name) override { return values(lockstep::gradient(trainer_, name)); }
+    std::vector<double>      activation(std::string_view name) override { return values(lockstep::activation(trainer_, name)); }
     std::vector<std::string> activations() override {
         std::vector<std::string> names;
         lockstep::for_each_activation(trainer_, [&](std::string const& name, auto const&) { names.push_back(name); });
@@ -57,14 +65,14 @@ public:
     }
 
     void flip_bit() override {
-        using Bits = std::conditional_t<sizeof(Master) == 8, std::uint64_t, std::uint32_t>;
+        using Bits     = std::conditional_t<sizeof(Master) == 8, std::uint64_t, std::uint32_t>;
         Master& master = trainer_.masters().values(0)[0];
-        master = std::bit_cast<Master>(std::bit_cast<Bits>(master) ^ Bits{1});
+        master         = std::bit_cast<Master>(std::bit_cast<Bits>(master) ^ Bits{1});
     }
 
     std::vector<float> next_token_logits(std::span<std::int32_t const>) override { lockstep::input_error("this run has no logits"); }
-    void load(std::filesystem::path const&) override { lockstep::input_error("this run has no files"); }
-    void save(std::filesystem::path const&) override { lockstep::input_error("this run has no files"); }
+    void               load(std::filesystem::path const&) override { lockstep::input_error("this run has no files"); }
+    void               save(std::filesystem::path const&) override { lockstep::input_error("this run has no files"); }
 
 protected:
     template <class Array>
@@ -76,12 +84,15 @@ protected:
 };
 
 template <class Model, class Precision, class Optimizer, template <class> class Kind = RunOf>
-std::unique_ptr<Run> make_run(Strategy strategy, lockstep::state::ModelSizes const& sizes, lockstep::comm::Communicator const& world, RunOptions const& options,
-                              Optimizer const& optimizer) {
+std::unique_ptr<Run> make_run(Strategy strategy, lockstep::state::ModelSizes const& sizes, lockstep::comm::Communicator const& world,
+                              RunOptions const& options, Optimizer const& optimizer) {
     using namespace lockstep::parallel;
     switch (strategy) {
-        case Strategy::replicated: return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Replicated<>>>>(sizes, optimizer, world, options);
-        case Strategy::sharded: return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Sharded<>>>>(sizes, optimizer, world, options);
-        default: return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Single>>>(sizes, optimizer, Alone{}, options);
+        case Strategy::replicated:
+            return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Replicated<>>>>(sizes, optimizer, world, options);
+        case Strategy::sharded:
+            return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Sharded<>>>>(sizes, optimizer, world, options);
+        default:
+            return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Single>>>(sizes, optimizer, Alone{}, options);
     }
 }

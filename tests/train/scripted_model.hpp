@@ -10,7 +10,7 @@
 #include "lockstep/nn/transformer.hpp"
 
 /// Labels that make the gradient, but not the loss, something else than a number.
-inline constexpr std::int32_t nan_slope = std::numeric_limits<std::int32_t>::min();
+inline constexpr std::int32_t nan_slope      = std::numeric_limits<std::int32_t>::min();
 inline constexpr std::int32_t infinite_slope = std::numeric_limits<std::int32_t>::max();
 
 /// Token k names element k of all units' parameters, one after another; a token's loss is its label times that element.
@@ -19,7 +19,7 @@ template <class Storage>
 class Scripted {
     template <class T>
     using View = lockstep::tensor::View<T, 2>;
-    using Ids = std::span<std::int32_t const>;
+    using Ids  = std::span<std::int32_t const>;
 
 public:
     using storage = Storage;
@@ -27,7 +27,7 @@ public:
     using PassOf = lockstep::nn::Pass<T, Storage>;
     template <class T>
     struct Saved {
-        Ids tokens;
+        Ids     tokens;
         View<T> x;  // (N,1), before the head
     };
 
@@ -40,7 +40,7 @@ public:
         }
     }
 
-    lockstep::state::ModelSizes const& sizes() const noexcept { return sizes_; }
+    lockstep::state::ModelSizes const&        sizes() const noexcept { return sizes_; }
     std::vector<lockstep::state::Unit> const& units() const noexcept { return units_; }
 
     template <class T>
@@ -51,7 +51,7 @@ public:
     template <class T>
     View<T> embed(PassOf<T>& pass, Ids tokens, Saved<T>& saved) const {
         saved.tokens = tokens;
-        auto x = pass.activation(tokens.size(), 1);  // (N,1)
+        auto x       = pass.activation(tokens.size(), 1);  // (N,1)
         for (std::size_t n = 0; n < tokens.size(); ++n) x(n, 0) = T{};
         return looked_up(pass, x, saved);
     }
@@ -113,7 +113,7 @@ private:
         auto y = pass.activation(x.extent(0), 1);  // (N,1)
         for (std::size_t n = 0; n < x.size(); ++n) {
             std::size_t const e = element(pass, saved.tokens[n]);
-            y(n, 0) = e < pass.unit->size ? pass.weights[e] : x(n, 0);
+            y(n, 0)             = e < pass.unit->size ? pass.weights[e] : x(n, 0);
         }
         return y;
     }
@@ -126,6 +126,6 @@ private:
         pass.contributed(0);
     }
 
-    lockstep::state::ModelSizes sizes_;
+    lockstep::state::ModelSizes        sizes_;
     std::vector<lockstep::state::Unit> units_;
 };

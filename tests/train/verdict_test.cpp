@@ -36,7 +36,7 @@ lockstep::data::Batch batch_of(Strategy strategy, Rows const& rows) { return str
 
 }  // namespace
 
-TEST_CASE("trap 1: every valid token weighs the same, however tokens are shared out to ranks and micro-steps") {
+TEST_CASE("TRAPS 1: every valid token weighs the same, however tokens are shared out to ranks and micro-steps") {
     Rows const rows = slopes(3, {{1, 1, 1}, {}, {5}, {2, 4, 6}});
     for (Strategy const strategy : strategies)
         for (std::size_t micro_batch : {1u, 2u, 4u}) {
@@ -52,7 +52,7 @@ TEST_CASE("trap 1: every valid token weighs the same, however tokens are shared 
         }
 }
 
-TEST_CASE("trap 2: one token of loss 4 and three of 2 make 2.5, as micro-batches, as ranks and as one batch") {
+TEST_CASE("TRAPS 2: one token of loss 4 and three of 2 make 2.5, as micro-batches, as ranks and as one batch") {
     Rows const rows = slopes(3, {{4}, {}, {2, 2, 2}, {}});
     for (Strategy const strategy : strategies)
         for (std::size_t micro_batch : {1u, 2u, 4u}) {
@@ -63,14 +63,14 @@ TEST_CASE("trap 2: one token of loss 4 and three of 2 make 2.5, as micro-batches
         }
 }
 
-TEST_CASE("trap 3: a rank without valid tokens is legal; where no rank has any the step is skipped and its loss is 0") {
+TEST_CASE("TRAPS 3: a rank without valid tokens is legal; where no rank has any the step is skipped and its loss is 0") {
     for (Strategy const strategy : strategies) {
-        auto const run = scripted_fp32(strategy, scripted_sizes(3, 2, 2), world(), {});
+        auto const run  = scripted_fp32(strategy, scripted_sizes(3, 2, 2), world(), {});
         Rows const some = slopes(3, {{1, 2, 3}, {}, {}, {}});
         CHECK(run->step(batch_of(strategy, some), 0.1).loss == 2.0);
         auto const before = run->weights();
 
-        Rows const none = slopes(3, {{}, {}, {}, {}});
+        Rows const none   = slopes(3, {{}, {}, {}, {}});
         auto const result = run->step(batch_of(strategy, none), 0.1);
         CHECK_FALSE(result.applied);
         CHECK(result.skip == lockstep::Skip::no_valid_tokens);
@@ -83,10 +83,10 @@ TEST_CASE("trap 3: a rank without valid tokens is legal; where no rank has any t
     }
 }
 
-TEST_CASE("trap 7: gradients are unscaled before they are clipped") {
+TEST_CASE("TRAPS 7: gradients are unscaled before they are clipped") {
     for (Strategy const strategy : strategies)
         for (std::size_t holder = 0; holder < ranks(); ++holder) {
-            auto const run = scripted_adam(strategy, scripted_sizes(1, 1, 1), world(), {.max_norm = 1, .loss_scale = {.initial = 1024}});
+            auto const run  = scripted_adam(strategy, scripted_sizes(1, 1, 1), world(), {.max_norm = 1, .loss_scale = {.initial = 1024}});
             Rows const rows = on_one_rank({6, 8}, holder);  // two tokens: (3,4)
             run->accumulate(batch_of(strategy, rows));
             CHECK(run->gradient("w")[0] == 3 * 1024);
@@ -101,15 +101,15 @@ TEST_CASE("trap 7: gradients are unscaled before they are clipped") {
         }
 }
 
-TEST_CASE("trap 8: each element counts once in the norm, whether it is sharded, replicated or on one rank only") {
+TEST_CASE("TRAPS 8: each element counts once in the norm, whether it is sharded, replicated or on one rank only") {
     for (Strategy const strategy : strategies) {
-        auto const run = scripted_fp32(strategy, scripted_sizes(1, 1, 4), world(), {});
+        auto const run  = scripted_fp32(strategy, scripted_sizes(1, 1, 4), world(), {});
         Rows const rows = on_one_rank({60, 15, 0, 0, 20}, ranks() - 1);  // five tokens: 12, then 3, 0, 0, 4
         CHECK(run->step(batch_of(strategy, rows), 0).gradient_norm == doctest::Approx(13));
     }
 }
 
-TEST_CASE("trap 9: a gradient that is not a number on one rank skips the step on all of them") {
+TEST_CASE("TRAPS 9: a gradient that is not a number on one rank skips the step on all of them") {
     for (Strategy const strategy : strategies)
         for (std::int32_t const poison : {nan_slope, infinite_slope})
             for (std::size_t holder = 0; holder < ranks(); ++holder) {
@@ -128,13 +128,13 @@ TEST_CASE("trap 9: a gradient that is not a number on one rank skips the step on
             }
 }
 
-TEST_CASE("trap 10: 1000 micro-batches of gradient 1 add up to 1000 although bf16 computes") {
+TEST_CASE("TRAPS 10: 1000 micro-batches of gradient 1 add up to 1000 although bf16 computes") {
     for (Strategy const strategy : {Strategy::single, Strategy::replicated})
         for (auto const accumulate : {lockstep::parallel::Accumulate::local, lockstep::parallel::Accumulate::sharded}) {
-            Rows rows{.length = 1, .tokens = std::vector<std::int32_t>(1000), .labels = std::vector<std::int32_t>(1000, 1024)};
+            Rows       rows{.length = 1, .tokens = std::vector<std::int32_t>(1000), .labels = std::vector<std::int32_t>(1000, 1024)};
             RunOptions options{.micro_batch = 1};
             options.strategy.accumulate = accumulate;
-            auto const run = scripted_bf16(strategy, scripted_sizes(1, 1, 1), world(), options);
+            auto const run              = scripted_bf16(strategy, scripted_sizes(1, 1, 1), world(), options);
             run->accumulate(batch_of(strategy, rows));
             double const contribution = static_cast<double>(lockstep::precision::bfloat16(1024.0f / 1000));
             CHECK(run->gradient("w")[0] == doctest::Approx(1000 * contribution).epsilon(1e-6));
@@ -142,13 +142,13 @@ TEST_CASE("trap 10: 1000 micro-batches of gradient 1 add up to 1000 although bf1
         }
 }
 
-TEST_CASE("traps 11 and 12: the sum over four ranks is exact on a bf16 wire and pairs ranks as a tree") {
+TEST_CASE("TRAPS 11: TRAPS 12: the sum over four ranks is exact on a bf16 wire and pairs ranks as a tree") {
     if (ranks() != 4) return;
     auto const gradient = [](Maker& make, Strategy strategy, std::vector<std::int32_t> const& by_rank, std::size_t bucket_bytes) {
         Rows const rows{.length = 1, .tokens = std::vector<std::int32_t>(4), .labels = by_rank};
         RunOptions options;
         options.strategy.bucket_bytes = bucket_bytes;
-        auto const run = make(strategy, scripted_sizes(3, 1, 5), world(), options);
+        auto const run                = make(strategy, scripted_sizes(3, 1, 5), world(), options);
         run->accumulate(rows.mine());
         auto const found = run->gradient("w")[0];
         run->apply(0);
@@ -156,22 +156,23 @@ TEST_CASE("traps 11 and 12: the sum over four ranks is exact on a bf16 wire and 
     };
     for (Strategy const strategy : {Strategy::replicated, Strategy::sharded})
         for (std::size_t const bucket : {0u, 64u << 10}) {
-            for (auto const& order : {std::vector<std::int32_t>{1024, 4, 4, 4}, {4, 4, 4, 1024}, {4, 1024, 4, 4}})
-                {
-                    double const sum = gradient(scripted_bf16_wire, strategy, order, bucket);
-                    CHECK(sum == 259);  // sums are fp32; a bf16 sum would lose the ones
-                    CHECK(static_cast<float>(lockstep::precision::bfloat16(static_cast<float>(sum))) == 260);
-                }
+            for (auto const& order : {std::vector<std::int32_t>{1024, 4, 4, 4}, {4, 4, 4, 1024}, {4, 1024, 4, 4}}) {
+                double const sum = gradient(scripted_bf16_wire, strategy, order, bucket);
+                CHECK(sum == 259);  // sums are fp32; a bf16 sum would lose the ones
+                CHECK(static_cast<float>(lockstep::precision::bfloat16(static_cast<float>(sum))) == 260);
+            }
             CHECK(gradient(scripted_fp32, strategy, {400000000, -400000000, 4, 4}, bucket) == 2);
             CHECK(gradient(scripted_fp32, strategy, {400000000, 4, -400000000, 4}, bucket) == 0);  // (1e8 + 1) + (-1e8 + 1)
         }
 }
 
-TEST_CASE("traps 17 and 28: an overflow on one rank halves the loss scale on all and leaves moments, step count and weights alone") {
+TEST_CASE("TRAPS 17: TRAPS 28: an overflow on one rank halves the loss scale on all and leaves moments, step count and weights alone") {
     for (Strategy const strategy : strategies)
         for (std::size_t holder = 0; holder < ranks(); ++holder) {
-            auto const run = scripted_adam(strategy, scripted_sizes(1, 1, 1), world(), {.loss_scale = {.initial = 2}});
-            auto const step = [&](std::int32_t slope, std::int32_t other) { return run->step(batch_of(strategy, on_one_rank({slope, other}, holder)), 0.1); };
+            auto const run  = scripted_adam(strategy, scripted_sizes(1, 1, 1), world(), {.loss_scale = {.initial = 2}});
+            auto const step = [&](std::int32_t slope, std::int32_t other) {
+                return run->step(batch_of(strategy, on_one_rank({slope, other}, holder)), 0.1);
+            };
             CHECK(step(2, 0).applied);  // two tokens: gradient 1
             auto const before = run->weights();
 
@@ -188,10 +189,10 @@ TEST_CASE("traps 17 and 28: an overflow on one rank halves the loss scale on all
         }
 }
 
-TEST_CASE("trap 24: updates that are lost in a bf16 weight are kept in its master") {
+TEST_CASE("TRAPS 24: updates that are lost in a bf16 weight are kept in its master") {
     for (Strategy const strategy : strategies) {
-        auto const run = scripted_bf16(strategy, scripted_sizes(1, 1, 1), world(), {});
-        Rows const rows = on_one_rank({1}, 0);
+        auto const           run  = scripted_bf16(strategy, scripted_sizes(1, 1, 1), world(), {});
+        Rows const           rows = on_one_rank({1}, 0);
         lockstep::StepResult last;
         for (int s = 0; s < 100; ++s) last = run->step(batch_of(strategy, rows), 6e-4);
         CHECK(run->parameter("w")[0] == doctest::Approx(0.94).epsilon(1e-5));

@@ -27,7 +27,7 @@ TEST_CASE("exported weights load equal to the bit on every strategy, layout and 
         auto const path = folder("from_" + std::to_string(static_cast<int>(from)));
         remove_folder(path);
         auto const trained = gpt2_fp32(from, sizes, world(), {});
-        Rows const rows = random_rows(ranks(), 5, 11, 3);
+        Rows const rows    = random_rows(ranks(), 5, 11, 3);
         trained->step(from == Strategy::single ? rows.all() : rows.mine(), 0.01);
         if (from != Strategy::single || rank() == 0) trained->save(path);  // Single writes for itself
         world().barrier();
@@ -40,7 +40,7 @@ TEST_CASE("exported weights load equal to the bit on every strategy, layout and 
                 CHECK(run->weights() == expected);
             }
         auto const group = world().split(static_cast<int>(rank()) % 2);
-        auto const run = gpt2_fp32(Strategy::sharded, sizes, group, {.seed = 5});
+        auto const run   = gpt2_fp32(Strategy::sharded, sizes, group, {.seed = 5});
         run->load(path);
         CHECK(run->weights() == expected);
         remove_folder(path);
@@ -52,8 +52,8 @@ TEST_CASE("weights of another model are refused") {
     remove_folder(path);
     gpt2_fp32(Strategy::replicated, sizes, world(), {})->save(path);
     world().barrier();
-    auto other = sizes;
-    other.layers = 1;
+    auto other     = sizes;
+    other.layers   = 1;
     auto const run = gpt2_fp32(Strategy::replicated, other, world(), {});
     CHECK_THROWS_WITH_AS(run->load(path), doctest::Contains("unexpected tensors"), lockstep::Error);
     remove_folder(path);

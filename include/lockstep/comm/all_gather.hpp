@@ -1,6 +1,7 @@
 #pragma once
 // Every rank's part of a buffer comes to all ranks.
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>

@@ -22,7 +22,8 @@ namespace lockstep::comm {
 /// start operations of one channel in the same order; different channels may be in flight together. The destructor waits.
 template <class T = float>
 class OrderedReduction {
-    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "lockstep: OrderedReduction must sum float or double");
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+                  "lockstep: OrderedReduction must sum float or double; see lockstep/comm/ordered_reduction.hpp");
 
 public:
     template <parts_by_rank Parts = std::vector<Part>>

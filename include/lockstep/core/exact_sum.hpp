@@ -66,8 +66,7 @@ public:
             sum.carry();
         }
         double result = 0;
-        for (std::size_t i = words - 1; i-- > 0;)
-            result += std::ldexp(static_cast<double>(sum.limbs_[i]), static_cast<int>(32 * i) - 1074);
+        for (std::size_t i = words - 1; i-- > 0;) result += std::ldexp(static_cast<double>(sum.limbs_[i]), static_cast<int>(32 * i) - 1074);
         return sign * result;
     }
 

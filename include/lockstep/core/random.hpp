@@ -19,13 +19,13 @@ struct RandomKey {
 /// Four words of the stream: elements 4*block .. 4*block+3.
 constexpr std::array<std::uint32_t, 4> random_block(RandomKey key, std::uint64_t block) noexcept {
     std::array<std::uint32_t, 4> c{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), key.step, key.purpose};
-    auto k0 = static_cast<std::uint32_t>(key.seed);
-    auto k1 = static_cast<std::uint32_t>(key.seed >> 32);
+    auto                         k0 = static_cast<std::uint32_t>(key.seed);
+    auto                         k1 = static_cast<std::uint32_t>(key.seed >> 32);
     for (int round = 0; round < 10; ++round) {
         std::uint64_t const p0 = std::uint64_t{0xD2511F53u} * c[0];
         std::uint64_t const p1 = std::uint64_t{0xCD9E8D57u} * c[2];
-        c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
-             static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
+        c                      = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
+                                  static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
@@ -33,9 +33,7 @@ constexpr std::array<std::uint32_t, 4> random_block(RandomKey key, std::uint64_t
 }
 
 /// 32 random bits of one element.
-constexpr std::uint32_t random_bits(RandomKey key, std::uint64_t element) noexcept {
-    return random_block(key, element / 4)[element % 4];
-}
+constexpr std::uint32_t random_bits(RandomKey key, std::uint64_t element) noexcept { return random_block(key, element / 4)[element % 4]; }
 
 /// Uniform in (0, 1), never 0 or 1.
 constexpr double unit_interval(std::uint32_t bits) noexcept { return (bits + 0.5) * 0x1p-32; }

@@ -8,11 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <limits>
 #include <span>
 #include <string_view>
-#include <system_error>
 
 #include "lockstep/core/error.hpp"
 
@@ -91,32 +88,6 @@ inline ShardBody read_shard_header(std::filesystem::path const& path, std::span<
     if (file.size() > expected)
         input_error("token shard ", path, ": trailing bytes: expected ", expected, " bytes for ", count, " tokens, found ", file.size());
     return {format.width, static_cast<std::size_t>(count)};
-}
-
-/// Writes a shard of ids of `width` bytes (2 or 4) beside its final place, then renames it: a reader never sees half a file.
-/// Ids that do not fit are refused before anything is written.
-inline void write_shard(std::filesystem::path const& path, std::span<std::int32_t const> tokens, std::size_t width) {
-    if (width != 2 && width != 4) input_error("token shard ", path, ": expected ids of 2 or 4 bytes, found ", width);
-    if (tokens.empty() || tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-        input_error("token shard ", path, ": expected 1 to 2147483647 tokens, found ", tokens.size());
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-        if (tokens[i] < 0 || (width == 2 && tokens[i] > 65535))
-            input_error("token shard ", path, ": token ", i, " with id ", tokens[i], " does not fit into ", width, " bytes");
-
-    ShardFormat const             format = shard_formats[width == 2 ? 0 : 1];
-    std::array<std::int32_t, 256> header{format.magic, format.version, static_cast<std::int32_t>(tokens.size())};
-    std::filesystem::path const   unfinished = path.string() + ".tmp";
-    std::ofstream                 out(unfinished, std::ios::binary | std::ios::trunc);
-    out.write(reinterpret_cast<char const*>(header.data()), sizeof header);
-    for (std::int32_t const token : tokens) out.write(reinterpret_cast<char const*>(&token), static_cast<std::streamsize>(width));
-    out.close();
-    std::error_code failed;
-    if (out) std::filesystem::rename(unfinished, path, failed);
-    if (!out || failed) {
-        std::error_code ignored;
-        std::filesystem::remove(unfinished, ignored);
-        input_error("token shard ", path, ": cannot be written", failed ? ": " + failed.message() : "");
-    }
 }
 
 }  // namespace lockstep::data

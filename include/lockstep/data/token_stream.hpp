@@ -1,7 +1,6 @@
 #pragma once
 // The batches of one rank, step after step, made ready by a thread of its own.
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +8,6 @@
 #include <iterator>
 #include <limits>
 #include <optional>
-#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/background_loader.hpp"

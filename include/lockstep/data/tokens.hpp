@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,16 +40,6 @@ public:
 
     static Tokens shard(std::filesystem::path const& path) {
         return mapped(path, [&](std::span<std::byte const> file) { return Place{read_shard_header(path, file).width, shard_header}; });
-    }
-
-    /// Ids without a header, as nanoGPT writes them (width 2). Nothing in the file says how wide they are, so the caller must.
-    static Tokens headerless(std::filesystem::path const& path, std::size_t width) {
-        if (width != 2 && width != 4) input_error("token file ", path, ": expected ids of 2 or 4 bytes, found ", width);
-        return mapped(path, [&](std::span<std::byte const> file) {
-            if (file.size() % width != 0)
-                input_error("token file ", path, ": expected a multiple of ", width, " bytes, found ", file.size(), " (truncated)");
-            return Place{width, 0};
-        });
     }
 
     /// Several files as one text, in the given order.

@@ -142,10 +142,16 @@ public:
     }
     void write(std::uint64_t offset, std::string_view text) { write(offset, std::as_bytes(std::span(text))); }
 
-    /// Brings the bytes to the disk, then the name to the file, then the name to the disk.
-    void commit() {
+    /// Brings the bytes to the disk, still under the other name. Nothing can be written afterwards.
+    void finish() {
+        if (descriptor_.number() < 0) return;
         if (::fsync(descriptor_.number()) != 0) fail("writing to disk failed");
         if (descriptor_.close() != 0) fail("closing failed");
+    }
+
+    /// Finishes, then brings the name to the file, then the name to the disk.
+    void commit() {
+        finish();
         if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming the finished file failed");
         temporary_.clear();
         std::filesystem::path const directory = path_.has_parent_path() ? path_.parent_path() : ".";

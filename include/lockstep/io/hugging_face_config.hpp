@@ -2,13 +2,12 @@
 // config.json of Hugging Face models, to and from ModelSizes. Whatever changes the numbers and is not supported is refused by name.
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
-#include "lockstep/core/error.hpp"
 #include "lockstep/io/dtype.hpp"
 #include "lockstep/io/file.hpp"
 #include "lockstep/io/json.hpp"
@@ -98,7 +97,7 @@ inline state::ModelSizes read_config(std::filesystem::path const& path) {
     return sizes;
 }
 
-/// The text of a config.json for weights stored as `dtype` (F32, BF16 or F16).
+/// The text of a config.json that transformers and `read_config` accept, for weights stored as `dtype` (F32, BF16 or F16).
 inline std::string config_text(state::ModelSizes const& s, Dtype dtype = Dtype::f32) {
     s.validate();
     bool const             gpt2 = s.arch == state::Architecture::gpt2;
@@ -139,13 +138,6 @@ inline std::string config_text(state::ModelSizes const& s, Dtype dtype = Dtype::
     c["tie_word_embeddings"] = s.tied;
     c["torch_dtype"]         = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
     return c.dump(2) + "\n";
-}
-
-/// Writes a config.json that transformers and `read_config` accept.
-inline void write_config(std::filesystem::path const& path, state::ModelSizes const& sizes, Dtype dtype = Dtype::f32) {
-    ReplacingFile file(path);
-    file.write(0, config_text(sizes, dtype));
-    file.commit();
 }
 
 }  // namespace lockstep::io

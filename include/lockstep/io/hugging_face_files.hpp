@@ -1,14 +1,12 @@
 #pragma once
 // The files that hold a model's tensors: one safetensors file, or shards with an index that says which tensor lies where.
 
-#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "lockstep/core/error.hpp"

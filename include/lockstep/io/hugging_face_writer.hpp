@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
@@ -18,7 +16,8 @@
 
 namespace lockstep::io {
 
-/// The files appear with `commit`; before, or after a failure, nothing is left behind, not even a directory that was made.
+/// The files appear with `commit`, once the bytes of both are on the disk. Before, or after a failure to bring them there, nothing is
+/// left behind, not even a directory that was made.
 class HuggingFaceWriter {
 public:
     HuggingFaceWriter(std::filesystem::path const& directory, state::ModelSizes const& sizes, std::span<state::Unit const> units,
@@ -48,9 +47,11 @@ public:
     }
 
     void commit() {
-        weights_.commit();
-        directory_.keep();
+        config_.finish();
+        weights_.finish();
         config_.commit();
+        directory_.keep();
+        weights_.commit();
     }
 
 private:

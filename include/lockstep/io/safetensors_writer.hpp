@@ -107,10 +107,16 @@ public:
         append_bytes(index, std::as_bytes(values));
     }
 
-    void commit() {
+    /// Every tensor must be complete. Brings the bytes to the disk, still under another name.
+    void finish() {
         for (std::size_t i = 0; i < tensors_.size(); ++i)
             if (std::uint64_t const size = tensors_[i].end - tensors_[i].begin; written_[i] != size)
                 refuse(i, sentence("expected ", size, " bytes to be written"), written_[i]);
+        file_.finish();
+    }
+
+    void commit() {
+        finish();
         file_.commit();
     }
 

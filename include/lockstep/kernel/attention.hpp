@@ -10,6 +10,7 @@
 #include "lockstep/kernel/arch/simd_attention_backward.hpp"
 #include "lockstep/kernel/attention_shape.hpp"
 #include "lockstep/kernel/isa.hpp"
+#include "lockstep/kernel/shape.hpp"
 #include "lockstep/precision/mixed.hpp"
 #include "lockstep/tensor/view.hpp"
 
@@ -25,9 +26,9 @@ void attention_forward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, (
     static_assert(std::same_as<std::remove_const_t<L>, precision::accumulator<std::remove_const_t<X>>>,
                   "lockstep: attention's lse must be of the accumulator type; see lockstep/kernel/attention.hpp");
     detail::require_attention_shape(shape);
-    detail::require_extents("qkv", qkv, shape.rows(), shape.qkv_columns());
-    detail::require_extents("out", out, shape.rows(), shape.out_columns());
-    detail::require_extents("lse", lse, shape.batch * shape.heads, shape.sequence);
+    require_shape("attention", "qkv", qkv, shape.rows(), shape.qkv_columns());
+    require_shape("attention", "out", out, shape.rows(), shape.out_columns());
+    require_shape("attention", "lse", lse, shape.batch * shape.heads, shape.sequence);
     with_arch([&](auto arch) { attention_forward(arch, shape, qkv, out, lse, dropout); });
 }
 
@@ -42,11 +43,11 @@ void attention_backward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, 
     static_assert(std::same_as<std::remove_const_t<L>, precision::accumulator<std::remove_const_t<X>>>,
                   "lockstep: attention's lse must be of the accumulator type; see lockstep/kernel/attention.hpp");
     detail::require_attention_shape(shape);
-    detail::require_extents("qkv", qkv, shape.rows(), shape.qkv_columns());
-    detail::require_extents("out", out, shape.rows(), shape.out_columns());
-    detail::require_extents("dout", dout, shape.rows(), shape.out_columns());
-    detail::require_extents("lse", lse, shape.batch * shape.heads, shape.sequence);
-    detail::require_extents("dqkv", dqkv, shape.rows(), shape.qkv_columns());
+    require_shape("attention", "qkv", qkv, shape.rows(), shape.qkv_columns());
+    require_shape("attention", "out", out, shape.rows(), shape.out_columns());
+    require_shape("attention", "dout", dout, shape.rows(), shape.out_columns());
+    require_shape("attention", "lse", lse, shape.batch * shape.heads, shape.sequence);
+    require_shape("attention", "dqkv", dqkv, shape.rows(), shape.qkv_columns());
     with_arch([&](auto arch) { attention_backward(arch, shape, qkv, out, dout, lse, dqkv, dropout); });
 }
 

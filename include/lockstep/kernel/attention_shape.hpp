@@ -1,14 +1,12 @@
 #pragma once
 // What the attention and rotary kernels are told besides their tensors.
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "lockstep/core/assertion.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/tensor/view.hpp"
+#include "lockstep/kernel/drop_threshold.hpp"
 
 namespace lockstep::kernel {
 
@@ -45,18 +43,10 @@ inline void require_attention_shape(AttentionShape s) {
     require(s.head_size > 0, "attention: the head size must be positive");
 }
 
-template <class T>
-void require_extents(char const* what, tensor::View<T, 2> view, std::size_t rows, std::size_t columns) {
-    require(view.extent(0) == rows && view.extent(1) == columns, "attention: ", what, " must be ", rows, " x ", columns, ", found ",
-            view.extent(0), " x ", view.extent(1));
-}
-
 /// What a weight is multiplied with: 0 where its random number is below p, 1/(1-p) where it stays.
 struct DropFactor {
     explicit DropFactor(AttentionDropout const& d)
-        : key(d.key),
-          threshold(static_cast<std::uint32_t>(std::max(std::ceil(static_cast<double>(d.probability) * 0x1p32 - 0.5), 0.0))),
-          kept(1 / (1 - static_cast<double>(d.probability))) {
+        : key(d.key), threshold(drop_threshold(d.probability)), kept(1 / (1 - static_cast<double>(d.probability))) {
         require(d.probability >= 0 && d.probability < 1, "attention: the dropout probability must lie in [0, 1), found ", d.probability);
     }
     bool   active() const noexcept { return threshold != 0; }

@@ -38,7 +38,7 @@ void cross_entropy_forward(View<L, 2>                    logits,  // (N,Vp)
                            View<A, 1>                    loss,    // (N)
                            View<A, 1>                    lse) {                      // (N)
     static_assert(std::same_as<A, precision::accumulator<std::remove_const_t<L>>>,
-                  "lockstep: losses must be in the accumulator of the logits");
+                  "lockstep: losses must be in the accumulator of the logits; see lockstep/kernel/cross_entropy.hpp");
     std::size_t const rows = logits.extent(0);
     detail::require_labels("cross_entropy_forward", labels, rows, vocab, logits.extent(1));
     require_shape("cross_entropy_forward", "loss", loss, rows);

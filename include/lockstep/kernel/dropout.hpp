@@ -2,12 +2,12 @@
 // Dropout (Srivastava et al. 2014), with a mask that is a function of (key, element): the same call is its own backward.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernel/arch/simd_dropout.hpp"
+#include "lockstep/kernel/drop_threshold.hpp"
 #include "lockstep/kernel/isa.hpp"
 #include "lockstep/kernel/row_pieces.hpp"
 #include "lockstep/tensor/view.hpp"
@@ -25,7 +25,7 @@ void dropout(View<T, 2> x,  // (N,C)
     if (probability == 0.0f) return;
     using A              = precision::accumulator<T>;
     A const    factor    = A(1) / (A(1) - static_cast<A>(probability));
-    auto const threshold = static_cast<std::uint32_t>(std::min(std::ceil(double{probability} * 0x1p32 - 0.5), 0x1p32 - 1.0));
+    auto const threshold = drop_threshold(probability);
     with_arch([&](auto tag) {
         for_each_piece(x.extent(0), x.extent(1), 4, [&](std::size_t row, std::size_t begin, std::size_t end) {
             std::uint64_t     element = first_element + row * x.extent(1) + begin;

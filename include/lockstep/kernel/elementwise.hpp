@@ -1,5 +1,5 @@
 #pragma once
-// Sums, products, copies and fills of whole tensors.
+// Sums, copies and fills of whole tensors.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,17 +25,6 @@ void add(View<X, 2> x,    // (N,C)
     with_arch([&](auto tag) {
         for_each_piece(x.extent(0), x.extent(1), 1, [&](std::size_t row, std::size_t begin, std::size_t end) {
             arch::add_block(tag, x.row(row).data() + begin, y.row(row).data() + begin, end - begin);
-        });
-    });
-}
-
-/// x *= factor, rounded once.
-template <precision::compute_element T>
-void scale(View<T, 2>                x,  // (N,C)
-           precision::accumulator<T> factor) {
-    with_arch([&](auto tag) {
-        for_each_piece(x.extent(0), x.extent(1), 1, [&](std::size_t row, std::size_t begin, std::size_t end) {
-            arch::scale_block(tag, factor, x.row(row).data() + begin, end - begin);
         });
     });
 }

@@ -14,15 +14,15 @@ namespace lockstep::kernel {
 
 /// y = x W^T + bias. Overwrites y. `bias` may be an empty view.
 template <class X, class W, class B, class Y>
-void gemm_forward(tensor::View<X, 2>  x,     // (N,K)
-                  state::Matrix<W>    w,     // [M,K]
-                  tensor::View<B, 1>  bias,  // (M) or empty
-                  tensor::View<Y, 2>  y) {    // (N,M)
+void gemm_forward(tensor::View<X, 2> x,     // (N,K)
+                  state::Matrix<W>   w,     // [M,K]
+                  tensor::View<B, 1> bias,  // (M) or empty
+                  tensor::View<Y, 2> y) {   // (N,M)
     require(x.extent(1) == w.columns() && y.extent(0) == x.extent(0) && y.extent(1) == w.rows(),
             "gemm_forward: x (N,K), w [M,K], y (N,M) expected, found x (", x.extent(0), ",", x.extent(1), "), w [", w.rows(), ",",
             w.columns(), "], y (", y.extent(0), ",", y.extent(1), ")");
-    require(bias.empty() || bias.extent(0) == w.rows(), "gemm_forward: bias (M) expected for w [", w.rows(), ",", w.columns(),
-            "], found (", bias.extent(0), ")");
+    require(bias.empty() || bias.extent(0) == w.rows(), "gemm_forward: bias (M) expected for w [", w.rows(), ",", w.columns(), "], found (",
+            bias.extent(0), ")");
     if (y.size() == 0) return;
     with_arch([&](auto arch) { gemm_forward(arch, x, w, bias, y); });
 }
@@ -33,27 +33,27 @@ void gemm_input_grad(tensor::View<DY, 2> dy,    // (N,M)
                      state::Matrix<W>    w,     // [M,K]
                      tensor::View<DX, 2> dx) {  // (N,K)
     require(dy.extent(1) == w.rows() && dx.extent(0) == dy.extent(0) && dx.extent(1) == w.columns(),
-            "gemm_input_grad: dy (N,M), w [M,K], dx (N,K) expected, found dy (", dy.extent(0), ",", dy.extent(1), "), w [",
-            w.rows(), ",", w.columns(), "], dx (", dx.extent(0), ",", dx.extent(1), ")");
+            "gemm_input_grad: dy (N,M), w [M,K], dx (N,K) expected, found dy (", dy.extent(0), ",", dy.extent(1), "), w [", w.rows(), ",",
+            w.columns(), "], dx (", dx.extent(0), ",", dx.extent(1), ")");
     if (dx.size() == 0) return;
     with_arch([&](auto arch) { gemm_input_grad(arch, dy, w, dx); });
 }
 
 /// dw += dy^T x. Padding of dw is not touched.
 template <class DY, class X, class G>
-void gemm_weight_grad(tensor::View<DY, 2> dy,    // (N,M)
-                      tensor::View<X, 2>  x,     // (N,K)
-                      state::Matrix<G>    dw) {  // [M,K]
+void gemm_weight_grad(tensor::View<DY, 2> dy,  // (N,M)
+                      tensor::View<X, 2>  x,   // (N,K)
+                      state::Matrix<G>    dw) {   // [M,K]
     require(dy.extent(0) == x.extent(0) && dy.extent(1) == dw.rows() && x.extent(1) == dw.columns(),
-            "gemm_weight_grad: dy (N,M), x (N,K), dw [M,K] expected, found dy (", dy.extent(0), ",", dy.extent(1), "), x (",
-            x.extent(0), ",", x.extent(1), "), dw [", dw.rows(), ",", dw.columns(), "]");
+            "gemm_weight_grad: dy (N,M), x (N,K), dw [M,K] expected, found dy (", dy.extent(0), ",", dy.extent(1), "), x (", x.extent(0),
+            ",", x.extent(1), "), dw [", dw.rows(), ",", dw.columns(), "]");
     if (dw.rows() == 0 || dw.columns() == 0) return;
     with_arch([&](auto arch) { gemm_weight_grad(arch, dy, x, dw); });
 }
 
 /// db += sum of the rows of dy.
 template <class DY, class G>
-void bias_grad(tensor::View<DY, 2> dy,    // (N,M)
+void bias_grad(tensor::View<DY, 2> dy,   // (N,M)
                tensor::View<G, 1>  db) {  // (M)
     require(dy.extent(1) == db.extent(0), "bias_grad: dy (N,M), db (M) expected, found dy (", dy.extent(0), ",", dy.extent(1), "), db (",
             db.extent(0), ")");

@@ -13,8 +13,8 @@ struct ProductSizes {
 
 /// The smallest unit of output that a micro-kernel computes, and the largest tile whose packed operands stay in the second-level cache.
 struct TileLimits {
-    std::size_t rows = 1, columns = 1;              // of the micro-kernel
-    std::size_t most_rows = 1, most_columns = 1;    // multiples of them
+    std::size_t rows = 1, columns = 1;            // of the micro-kernel
+    std::size_t most_rows = 1, most_columns = 1;  // multiples of them
 };
 
 /// Equal tiles, multiples of the micro-kernel, that cover the output.

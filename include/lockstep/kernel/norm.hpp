@@ -13,6 +13,7 @@
 #include "lockstep/core/assertion.hpp"
 #include "lockstep/core/exact_sum.hpp"
 #include "lockstep/kernel/bits.hpp"
+#include "lockstep/precision/mixed.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
 #include "lockstep/runtime/scratch.hpp"
 

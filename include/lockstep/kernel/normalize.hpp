@@ -52,14 +52,16 @@ void sum_columns(std::size_t rows, std::size_t columns, std::size_t cost, std::s
 
 /// y = (x - mean) / sqrt(variance + eps) * gamma + beta, row by row, rounded once.
 template <class X, class W, class B, precision::compute_element Y, class A>
-void layernorm_forward(View<X, 2> x,             // (N,C)
-                       View<W, 1> gamma,         // (C)
-                       View<B, 1> beta,          // (C)
+void layernorm_forward(View<X, 2> x,              // (N,C)
+                       View<W, 1> gamma,          // (C)
+                       View<B, 1> beta,           // (C)
                        double eps, View<Y, 2> y,  // (N,C)
-                       View<A, 1> mean,          // (N)
-                       View<A, 1> rstd) {        // (N)
-    static_assert(std::same_as<A, precision::accumulator<std::remove_const_t<X>>>, "lockstep: statistics must be in the accumulator of x");
-    static_assert(std::same_as<std::remove_const_t<W>, std::remove_const_t<B>>, "lockstep: gamma and beta must have the same type");
+                       View<A, 1> mean,           // (N)
+                       View<A, 1> rstd) {         // (N)
+    static_assert(std::same_as<A, precision::accumulator<std::remove_const_t<X>>>,
+                  "lockstep: statistics must be in the accumulator of x; see lockstep/kernel/normalize.hpp");
+    static_assert(std::same_as<std::remove_const_t<W>, std::remove_const_t<B>>,
+                  "lockstep: gamma and beta must have the same type; see lockstep/kernel/normalize.hpp");
     std::size_t const rows = x.extent(0), columns = x.extent(1);
     require_shape("layernorm_forward", "gamma", gamma, columns);
     require_shape("layernorm_forward", "beta", beta, columns);
@@ -108,11 +110,12 @@ void layernorm_backward(View<DY, 2> dy,      // (N,C)
 
 /// y = x / sqrt(mean(x^2) + eps), rounded to the type of x, times gamma (as Hugging Face's Llama does it).
 template <class X, class W, precision::compute_element Y, class A>
-void rmsnorm_forward(View<X, 2> x,             // (N,C)
-                     View<W, 1> gamma,         // (C)
+void rmsnorm_forward(View<X, 2> x,              // (N,C)
+                     View<W, 1> gamma,          // (C)
                      double eps, View<Y, 2> y,  // (N,C)
-                     View<A, 1> rstd) {        // (N)
-    static_assert(std::same_as<A, precision::accumulator<std::remove_const_t<X>>>, "lockstep: statistics must be in the accumulator of x");
+                     View<A, 1> rstd) {         // (N)
+    static_assert(std::same_as<A, precision::accumulator<std::remove_const_t<X>>>,
+                  "lockstep: statistics must be in the accumulator of x; see lockstep/kernel/normalize.hpp");
     std::size_t const rows = x.extent(0), columns = x.extent(1);
     require_shape("rmsnorm_forward", "gamma", gamma, columns);
     require_shape("rmsnorm_forward", "y", y, rows, columns);

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <cstddef>
 
-#include "lockstep/kernel/arch/simd_batch.hpp"
+#include "lockstep/kernel/arch/simd_rotary.hpp"
 #include "lockstep/kernel/attention_shape.hpp"
 #include "lockstep/kernel/isa.hpp"
+#include "lockstep/kernel/shape.hpp"
 #include "lockstep/precision/mixed.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
 #include "lockstep/runtime/scratch.hpp"
@@ -19,35 +20,10 @@ namespace detail {
 /// Positions that share one exact evaluation of sine and cosine; the others follow by turning on in double.
 inline constexpr std::size_t rotary_block = 16;
 
-template <class T, class A>
-void rotate_halves(arch::scalar, T* head, A const* cosine, A const* sine, std::size_t half) {
-    for (std::size_t j = 0; j < half; ++j) {
-        A const x      = static_cast<A>(head[j]);
-        A const y      = static_cast<A>(head[j + half]);
-        head[j]        = static_cast<T>(x * cosine[j] - y * sine[j]);
-        head[j + half] = static_cast<T>(x * sine[j] + y * cosine[j]);
-    }
-}
-
-template <arch::simd_element T>
-void rotate_halves(arch::simd, T* head, float const* cosine, float const* sine, std::size_t half) {
-    auto const turn = [&](std::size_t j, auto... count) {
-        arch::Batch const x = arch::load(head + j, count...);
-        arch::Batch const y = arch::load(head + j + half, count...);
-        arch::Batch const c = arch::load(cosine + j, count...);
-        arch::Batch const s = arch::load(sine + j, count...);
-        arch::store(head + j, x * c - y * s, count...);
-        arch::store(head + j + half, x * s + y * c, count...);
-    };
-    std::size_t j = 0;
-    for (; j + arch::width <= half; j += arch::width) turn(j);
-    if (j < half) turn(j, half - j);
-}
-
 }  // namespace detail
 
 template <class Arch, class T>
-void rotary(Arch arch, AttentionShape s, tensor::View<T, 2> qkv, double theta, bool inverse) {
+void rotary(Arch tag, AttentionShape s, tensor::View<T, 2> qkv, double theta, bool inverse) {
     using A                    = precision::accumulator<T>;
     std::size_t const half     = s.head_size / 2;
     std::size_t const rotated  = s.heads + s.kv_heads;  // query and key heads lie first
@@ -80,8 +56,7 @@ void rotary(Arch arch, AttentionShape s, tensor::View<T, 2> qkv, double theta, b
         for (std::size_t b = 0; b < s.batch; ++b)
             for (std::size_t t = 0; t < count; ++t)
                 for (std::size_t h = 0; h < rotated; ++h)
-                    detail::rotate_halves(arch, &qkv(b * s.sequence + begin + t, h * s.head_size), &cosine[t * half], &sine[t * half],
-                                          half);
+                    arch::rotate_halves(tag, &qkv(b * s.sequence + begin + t, h * s.head_size), &cosine[t * half], &sine[t * half], half);
     });
 }
 
@@ -92,9 +67,9 @@ void rotary(AttentionShape shape, tensor::View<T, 2> qkv,  // (B*T, (H+2K)*D)
             double theta,                                  // base of the wavelengths, often 10000
             bool   inverse = false) {
     detail::require_attention_shape(shape);
-    detail::require_extents("qkv of rotary", qkv, shape.rows(), shape.qkv_columns());
+    require_shape("rotary", "qkv", qkv, shape.rows(), shape.qkv_columns());
     require(shape.head_size % 2 == 0, "rotary: the head size must be even, found ", shape.head_size);
-    with_arch([&](auto arch) { rotary(arch, shape, qkv, theta, inverse); });
+    with_arch([&](auto tag) { rotary(tag, shape, qkv, theta, inverse); });
 }
 
 }  // namespace lockstep::kernel

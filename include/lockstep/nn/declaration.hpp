@@ -1,8 +1,6 @@
 #pragma once
 // Declaration: modules say which parameters they have, a unit's table grows, offsets follow.
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "lockstep/core/assertion.hpp"
@@ -20,7 +18,13 @@ public:
 
     /// A matrix [rows, columns]; weight decay applies to it by default.
     ParameterIndex matrix(std::string name, std::size_t rows, std::size_t columns, state::Initial initial) {
-        return add({.name = std::move(name), .rows = rows, .columns = columns, .dimensions = 2, .map = {rows, columns, layout_}, .decays = true, .initial = initial});
+        return add({.name       = std::move(name),
+                    .rows       = rows,
+                    .columns    = columns,
+                    .dimensions = 2,
+                    .map        = {rows, columns, layout_},
+                    .decays     = true,
+                    .initial    = initial});
     }
 
     /// A vector of n elements, without weight decay.
@@ -36,7 +40,8 @@ public:
 
     /// A number for each place that draws random numbers, distinct in the unit.
     std::uint32_t random_site() {
-        require(sites_ < most_places, "nn: a unit draws random numbers in at most ", most_places, " places, the unit ", unit_.name, " in more");
+        require(sites_ < most_places, "nn: a unit draws random numbers in at most ", most_places, " places, the unit ", unit_.name,
+                " in more");
         return sites_++;
     }
 
@@ -44,7 +49,8 @@ private:
     ParameterIndex add(state::Parameter parameter) {
         for (state::Parameter const& other : unit_.parameters)
             require(other.name != parameter.name, "nn: the unit ", unit_.name, " declares the parameter ", parameter.name, " twice");
-        require(unit_.parameters.size() < most_places, "nn: a unit has at most ", most_places, " parameters, the unit ", unit_.name, " more");
+        require(unit_.parameters.size() < most_places, "nn: a unit has at most ", most_places, " parameters, the unit ", unit_.name,
+                " more");
         parameter.offset  = unit_.size;
         parameter.purpose = static_cast<std::uint32_t>(unit_.parameters.size());
         unit_.size += parameter.size();

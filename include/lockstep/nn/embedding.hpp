@@ -36,7 +36,8 @@ struct Embedding {
     View<T, 2> forward(P& pass, std::span<std::int32_t const> tokens, Saved<T>& saved) const {
         saved.tokens = tokens;
         auto x       = pass.activation(tokens.size(), channels);  // (N,C)
-        kernel::embedding_forward(tokens, pass.matrix(table_index), learned() ? pass.matrix(positions_index) : state::Matrix<T const>{}, pass.sequence, x);
+        kernel::embedding_forward(tokens, pass.matrix(table_index), learned() ? pass.matrix(positions_index) : state::Matrix<T const>{},
+                                  pass.sequence, x);
         typename Dropout::template Saved<T> none;
         return dropout.forward(pass, x, none);
     }
@@ -46,7 +47,8 @@ struct Embedding {
         using A = typename P::accumulator;
         typename Dropout::template Saved<T> none;
         dx = dropout.backward(pass, dx, none);
-        kernel::embedding_backward(saved.tokens, dx, pass.matrix_gradient(table_index), learned() ? pass.matrix_gradient(positions_index) : state::Matrix<A>{}, pass.sequence);
+        kernel::embedding_backward(saved.tokens, dx, pass.matrix_gradient(table_index),
+                                   learned() ? pass.matrix_gradient(positions_index) : state::Matrix<A>{}, pass.sequence);
         pass.contributed(table_index);
         if (learned()) pass.contributed(positions_index);
     }

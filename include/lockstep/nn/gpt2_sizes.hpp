@@ -6,7 +6,13 @@
 namespace lockstep::nn {
 
 /// GPT-2 small: 124 million parameters.
-inline constexpr state::ModelSizes gpt2_124m{
-    .arch = state::Architecture::gpt2, .layers = 12, .heads = 12, .kv_heads = 12, .dim = 768, .ffn = 3072, .vocab = 50257, .sequence = 1024};
+inline constexpr state::ModelSizes gpt2_124m{.arch     = state::Architecture::gpt2,
+                                             .layers   = 12,
+                                             .heads    = 12,
+                                             .kv_heads = 12,
+                                             .dim      = 768,
+                                             .ffn      = 3072,
+                                             .vocab    = 50257,
+                                             .sequence = 1024};
 
 }  // namespace lockstep::nn

@@ -1,5 +1,6 @@
 #pragma once
-// Head: final norm, projection to the vocabulary and cross-entropy, in chunks of tokens so that the logits of a large batch never exist at once.
+// Head: final norm, projection to the vocabulary and cross-entropy, in chunks of tokens so that the logits of a large batch never exist at
+// once.
 
 #include <algorithm>
 #include <cstdint>
@@ -51,10 +52,10 @@ struct Head {
         saved.logits        = take_logits(pass, std::min(n, chunk<T>()));
         ExactSum sum;
         for (std::size_t begin = 0; begin < n; begin += chunk<T>()) {
-            std::size_t const end = std::min(n, begin + chunk<T>());
-            auto const losses     = part(saved.loss, begin, end);
-            kernel::cross_entropy_forward(project(pass, saved.h.rows(begin, end), saved.logits), vocab, labels.subspan(begin, end - begin), losses,
-                                          part(saved.log_sum_exp, begin, end));
+            std::size_t const end    = std::min(n, begin + chunk<T>());
+            auto const        losses = part(saved.loss, begin, end);
+            kernel::cross_entropy_forward(project(pass, saved.h.rows(begin, end), saved.logits), vocab, labels.subspan(begin, end - begin),
+                                          losses, part(saved.log_sum_exp, begin, end));
             for (auto loss : losses.flat()) sum += static_cast<double>(loss);
         }
         return sum;
@@ -66,11 +67,12 @@ struct Head {
         std::size_t const n  = saved.h.extent(0);
         auto              dh = pass.activation(n, channels);  // (N,C)
         for (std::size_t begin = 0; begin < n; begin += chunk<T>()) {
-            std::size_t const end    = std::min(n, begin + chunk<T>());
-            auto const        h      = saved.h.rows(begin, end);                               // (R,C)
-            auto const        logits = n <= chunk<T>() ? saved.logits : project(pass, h, saved.logits);  // (R,W)
+            std::size_t const end     = std::min(n, begin + chunk<T>());
+            auto const        h       = saved.h.rows(begin, end);                                         // (R,C)
+            auto const        logits  = n <= chunk<T>() ? saved.logits : project(pass, h, saved.logits);  // (R,W)
             auto const        dlogits = logits;
-            kernel::cross_entropy_backward(logits, vocab, labels.subspan(begin, end - begin), part(saved.log_sum_exp, begin, end), scale, dlogits);
+            kernel::cross_entropy_backward(logits, vocab, labels.subspan(begin, end - begin), part(saved.log_sum_exp, begin, end), scale,
+                                           dlogits);
             kernel::gemm_weight_grad(dlogits.columns(0, vocab), h, pass.matrix_gradient(weight_index));
             kernel::gemm_input_grad(dlogits.columns(0, vocab), pass.matrix(weight_index), dh.rows(begin, end));
         }
@@ -82,7 +84,7 @@ struct Head {
     template <class P, class T = typename P::element>
     View<typename P::accumulator, 2> logits(P& pass, View<T, 2> x) const {
         typename Norm::template Saved<T> ignored;
-        auto const h = norm.forward(pass, x, ignored);
+        auto const                       h = norm.forward(pass, x, ignored);
         return project(pass, h, take_logits(pass, h.extent(0))).columns(0, vocab);
     }
 

@@ -5,8 +5,22 @@
 
 #include "lockstep/core/exact_sum.hpp"
 #include "lockstep/nn/pass.hpp"
+#include "lockstep/state/model_sizes.hpp"
 
 namespace lockstep::nn {
+
+/// What a model is built with besides its sizes.
+struct ModelOptions {
+    float         dropout   = 0;      // on embeddings, attention weights and both residual branches
+    bool          recompute = false;  // keep only the inputs of blocks
+    state::Layout layout    = {};     // of matrices
+};
+
+/// Is built from sizes and options, and tells its sizes.
+template <class M>
+concept has_sizes = std::constructible_from<M, state::ModelSizes const&, ModelOptions const&> && requires(M const model) {
+    { model.sizes() } -> std::convertible_to<state::ModelSizes const&>;
+};
 
 /// Names its storage policy and lists its units: unit 0 is the root, unit 1 + l is block l.
 template <class M>
@@ -35,7 +49,8 @@ concept runs_units_backward = requires(M const model, Pass<T, typename M::storag
     };
 };
 
+/// Sampling asks for `logits(pass, x)` too, inspection for `inspect(saved, visit)`: only those who use them need them.
 template <class M, class T>
-concept model = lists_units<M> && runs_units_forward<M, T> && runs_units_backward<M, T>;
+concept model = has_sizes<M> && lists_units<M> && runs_units_forward<M, T> && runs_units_backward<M, T>;
 
 }  // namespace lockstep::nn

@@ -38,7 +38,8 @@ struct LayerNorm {
     template <class P, class T = typename P::element>
     View<T, 2> backward(P& pass, View<T, 2> dy, Saved<T>& saved) const {
         auto dx = pass.activation(dy.extent(0), channels);  // (N,C)
-        kernel::layernorm_backward(dy, saved.x, pass.vector(gamma_index), saved.mean, saved.rstd, dx, pass.vector_gradient(gamma_index), pass.vector_gradient(beta_index));
+        kernel::layernorm_backward(dy, saved.x, pass.vector(gamma_index), saved.mean, saved.rstd, dx, pass.vector_gradient(gamma_index),
+                                   pass.vector_gradient(beta_index));
         pass.contributed(gamma_index);
         pass.contributed(beta_index);
         return dx;

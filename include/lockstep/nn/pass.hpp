@@ -13,7 +13,7 @@ namespace lockstep::nn {
 
 using tensor::View;
 
-/// Told when a backward pass has added its last contribution to the gradient of a parameter of a unit.
+/// Told each time a module has added its contribution to the gradient of a parameter: as often as the parameter is used.
 struct GradientSink {
     void* object                                                              = nullptr;
     void (*contributed)(void* object, std::size_t unit, ParameterIndex index) = nullptr;
@@ -29,12 +29,12 @@ public:
 
     Workspace*             workspace = nullptr;
     state::Unit const*     unit      = nullptr;
-    std::size_t            index     = 0;  // of the unit
-    std::span<T const>     weights;        // of the unit, in its layout
-    std::span<accumulator> gradients;      // of the unit; empty in a forward pass
-    std::size_t            batch    = 0;   // B
-    std::size_t            sequence = 0;   // T
-    bool                   training = true;
+    std::size_t            index     = 0;     // of the unit
+    std::span<T const>     weights;           // of the unit, in its layout
+    std::span<accumulator> gradients;         // of the unit; empty in a forward pass
+    std::size_t            batch        = 0;  // B
+    std::size_t            sequence     = 0;  // T
+    bool                   training     = true;
     std::uint64_t          seed         = 0;
     std::uint64_t          version      = 0;
     std::uint64_t          first_sample = 0;  // global index of the first sequence
@@ -44,13 +44,13 @@ public:
 
     state::Matrix<T const> matrix(ParameterIndex i) const { return unit->parameters[i].matrix(weights); }
     View<T const, 1>       vector(ParameterIndex i) const {
-        auto const values = unit->parameters[i].vector(weights);
-        return {values.data(), {values.size()}};
+              auto const values = unit->parameters[i].vector(weights);
+              return {values.data(), {values.size()}};
     }
     state::Matrix<accumulator> matrix_gradient(ParameterIndex i) const { return unit->parameters[i].matrix(gradients); }
     View<accumulator, 1>       vector_gradient(ParameterIndex i) const {
-        auto const values = unit->parameters[i].vector(gradients);
-        return {values.data(), {values.size()}};
+              auto const values = unit->parameters[i].vector(gradients);
+              return {values.data(), {values.size()}};
     }
 
     /// A module calls this once per use of a parameter in backward, when its contribution has been added.

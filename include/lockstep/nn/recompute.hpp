@@ -15,11 +15,12 @@ struct Recompute {
     static constexpr bool overwrites_gradient = nn::overwrites_gradient<Body>;
     static constexpr bool returns_gradient    = nn::returns_gradient<Body>;
     static constexpr bool keeps_output        = nn::keeps_output<Body>;
-    static_assert(!overwrites_input, "lockstep: the body of Recompute must not overwrite its input, which is needed again; see lockstep/nn/module.hpp");
+    static_assert(!overwrites_input,
+                  "lockstep: the body of Recompute must not overwrite its input, which is needed again; see lockstep/nn/module.hpp");
 
     template <class T>
     struct Saved {
-        View<T, 2>                        x;     // the input, where enabled
+        View<T, 2>                       x;     // the input, where enabled
         typename Body::template Saved<T> body;  // what the body saved, where not
     };
 
@@ -28,7 +29,7 @@ struct Recompute {
     template <class P, class T = typename P::element>
     View<T, 2> forward(P& pass, View<T, 2> x, Saved<T>& saved) const {
         if (!enabled) return body.forward(pass, x, saved.body);
-        saved.x             = x;
+        saved.x                               = x;
         auto const                       mark = pass.workspace->mark();
         typename Body::template Saved<T> discarded;
         return pass.workspace->keep(mark, body.forward(pass, x, discarded));

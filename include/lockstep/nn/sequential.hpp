@@ -41,7 +41,8 @@ constexpr bool last_keeps_output() {
 template <class... Modules>
 class Sequential {
     static_assert(detail::writes_over_nothing_needed<Modules...>(),
-                  "lockstep: a module that overwrites its input or gradient must not stand first, last or behind one that keeps its output; see lockstep/nn/module.hpp");
+                  "lockstep: a module that overwrites its input or gradient must not stand first, last or behind one that keeps its "
+                  "output; see lockstep/nn/module.hpp");
 
 public:
     static constexpr bool keeps_output     = detail::last_keeps_output<Modules...>();

@@ -1,25 +1,17 @@
 #pragma once
 // Transformer: embedding, blocks, head. It knows its units and how to run each; it knows no parallelism and owns no weights.
 
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "lockstep/nn/embedding.hpp"
 #include "lockstep/nn/head.hpp"
+#include "lockstep/nn/model.hpp"
 #include "lockstep/nn/recompute.hpp"
-#include "lockstep/state/model_sizes.hpp"
 
 namespace lockstep::nn {
 
-/// What a model is built with besides its sizes.
-struct ModelOptions {
-    float         dropout   = 0;      // on embeddings, attention weights and both residual branches
-    bool          recompute = false;  // keep only the inputs of blocks
-    state::Layout layout    = {};     // of matrices
-};
-
-/// A decoder-only model. `Architecture` names Block and Norm, and makes the embedding, a block and the head from sizes.
+/// A decoder-only model. `Architecture` names its kind, Block and Norm, and makes the embedding, a block and the head from sizes.
 /// Unit 0 is the root (embedding and head), unit 1 + l is block l. Legend: N tokens, C channels.
 template <class Storage, class Architecture>
 class Transformer {
@@ -39,11 +31,10 @@ public:
     };
 
     explicit Transformer(state::ModelSizes const& sizes, ModelOptions const& options = {})
-        : sizes_(sizes),
+        : sizes_(checked(sizes)),
           embedding_(Architecture::embedding(sizes, options)),
           block_{Architecture::block(sizes, options), options.recompute},
           head_(Architecture::head(sizes)) {
-        sizes.validate();
         state::Unit root{.name = "root", .parameters = {}, .size = 0, .root = true};
         Declaration root_declaration(root, options.layout);
         embedding_.declare(root_declaration);
@@ -96,7 +87,8 @@ public:
         return head_.forward(pass, x, labels, saved.head);
     }
     template <class T>
-    View<T, 2> loss_backward(PassOf<T>& pass, std::span<std::int32_t const> labels, precision::accumulator<T> scale, Saved<T>& saved) const {
+    View<T, 2> loss_backward(PassOf<T>& pass, std::span<std::int32_t const> labels, precision::accumulator<T> scale,
+                             Saved<T>& saved) const {
         return head_.backward(pass, labels, scale, saved.head);
     }
 
@@ -115,6 +107,13 @@ public:
     }
 
 private:
+    static state::ModelSizes const& checked(state::ModelSizes const& sizes) {
+        sizes.validate();
+        if (sizes.arch != Architecture::kind)
+            input_error("model sizes: expected the architecture ", name(Architecture::kind), ", found ", name(sizes.arch));
+        return sizes;
+    }
+
     static std::string block_prefix(std::size_t layer) { return "h." + std::to_string(layer); }
 
     state::ModelSizes        sizes_;

@@ -13,7 +13,7 @@ enum class Category { parameters, masters, gradients, optimizer_state, activatio
 inline constexpr std::size_t categories = 9;
 
 constexpr std::string_view name(Category category) noexcept {
-    constexpr std::array<std::string_view, categories> names{"params", "master",  "grads",   "optimizer", "activations",
+    constexpr std::array<std::string_view, categories> names{"params",   "master",  "grads",   "optimizer", "activations",
                                                              "gathered", "buckets", "scratch", "data"};
     return names[static_cast<std::size_t>(category)];
 }

@@ -1,7 +1,6 @@
 #pragma once
-#include <cmath>
-
 #include "lockstep/core/multiply_add.hpp"
+#include "lockstep/optim/moments.hpp"
 #include "lockstep/optim/optimizer.hpp"
 
 namespace lockstep::optim {
@@ -19,23 +18,14 @@ struct Adam {
     template <precision::master_element T>
     void update(Slice<T> slice, Slots<Adam, T> slots, StepInfo step) const noexcept {
         auto const [means, squares] = slots;
-        double const count          = static_cast<double>(step.step);
-        T const      decay          = static_cast<T>(slice.parameter.decays ? weight_decay : 0);
-        T const      scale          = static_cast<T>(step.gradient_scale);
-        T const      keep1 = static_cast<T>(beta1), take1 = static_cast<T>(1 - beta1);
-        T const      keep2 = static_cast<T>(beta2), take2 = static_cast<T>(1 - beta2);
-        T const      rate    = static_cast<T>(step.learning_rate / (1 - std::pow(beta1, count)));
-        T const      unbias2 = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, count)));
-        T const      least   = static_cast<T>(epsilon);
+        Moments<T> const moments(beta1, beta2, epsilon, step);
+        T const          decay = static_cast<T>(slice.parameter.decays ? weight_decay : 0);
+        T const          scale = static_cast<T>(step.gradient_scale);
 
         for (std::size_t i = 0; i < slice.size(); ++i) {
             T const value    = slice.values[i];
             T const gradient = multiply_add(decay, value, scale * slice.gradients[i]);
-            T const mean     = multiply_add(keep1, means[i], take1 * gradient);
-            T const square   = multiply_add(keep2, squares[i], take2 * gradient * gradient);
-            means[i]         = mean;
-            squares[i]       = square;
-            slice.values[i]  = multiply_add(-rate, mean / multiply_add(std::sqrt(square), unbias2, least), value);
+            slice.values[i]  = moments.step(value, gradient, means[i], squares[i]);
         }
     }
 };

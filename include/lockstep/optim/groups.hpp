@@ -2,7 +2,6 @@
 // Parameter groups: which parameters decay, and whose learning rate differs.
 
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -40,12 +39,6 @@ struct ParameterGroups {
             group.learning_rate = rule.learning_rate.value_or(group.learning_rate);
         }
         return group;
-    }
-
-    /// Writes `decays` into the parameters' tables, where optimizers look it up.
-    void apply(std::span<state::Unit> units) const noexcept {
-        for (state::Unit& unit : units)
-            for (state::Parameter& parameter : unit.parameters) parameter.decays = of(parameter).decays;
     }
 };
 

@@ -47,7 +47,8 @@ concept declares_state_slots = requires {
 /// Has `void update(Slice<T>, Slots<O, T>, StepInfo) const noexcept`: the object holds options only, all state is in the slots.
 template <class O, class T>
 concept updates_in_place = requires(O const& options, Slice<T> slice, Slots<O, T> slots, StepInfo step) {
-    { options.update(slice, slots, step) } noexcept -> std::same_as<void>;
+    { options.update(slice, slots, step) }
+    noexcept->std::same_as<void>;
 };
 
 template <class O, class T>

@@ -19,7 +19,7 @@ struct Schedule {
     double         learning_rate  = 1e-3;
     Shape          shape          = Shape::constant;
     state::Version warmup         = 0;  // version v < warmup: (v + 1) / warmup
-    state::Version total          = 0;  // from this version on the least ratio holds
+    state::Version total          = 0;  // from this version on the least ratio holds; 0: the rate stays, there is no end
     double         min_ratio      = 0;
     double         decay_fraction = 0.2;
 
@@ -27,7 +27,7 @@ struct Schedule {
     double multiplier(state::Version version) const noexcept {
         double const v = static_cast<double>(version), start = static_cast<double>(warmup), end = static_cast<double>(total);
         if (version < warmup) return (v + 1) / start;
-        if (shape == Shape::constant) return 1;
+        if (shape == Shape::constant || total == 0) return 1;
         if (version >= total) return min_ratio;
         if (shape == Shape::cosine)
             return min_ratio + (1 - min_ratio) * 0.5 * (1 + std::cos(std::numbers::pi * (v - start) / (end - start)));

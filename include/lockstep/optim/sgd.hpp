@@ -26,13 +26,13 @@ struct Sgd {
         T const            ahead  = static_cast<T>(momentum);
 
         for (std::size_t i = 0; i < slice.size(); ++i) {
-            T const value    = slice.values[i];
-            T const gradient = multiply_add(decay, value, scale * slice.gradients[i]);
+            T const value     = slice.values[i];
+            T const gradient  = multiply_add(decay, value, scale * slice.gradients[i]);
             T       direction = gradient;
             if (ahead != 0) {
                 T const moved = multiply_add(keep, buffer[i], take * gradient);
                 buffer[i]     = moved;
-                direction = nesterov ? multiply_add(ahead, moved, gradient) : moved;
+                direction     = nesterov ? multiply_add(ahead, moved, gradient) : moved;
             }
             slice.values[i] = multiply_add(-rate, direction, value);
         }

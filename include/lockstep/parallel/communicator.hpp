@@ -44,6 +44,15 @@ concept agrees = requires(C const& c, std::span<std::int64_t> words) {
     { c.gather_values(std::uint64_t{}) } -> std::same_as<std::vector<std::uint64_t>>;
 };
 
+/// Ranks of the communicator that share this one's node, which share its cores. Collective.
+template <class C>
+int ranks_on_node(C const& communicator) {
+    if constexpr (requires { communicator.node().size(); })
+        return static_cast<int>(communicator.node().size());
+    else
+        return 1;
+}
+
 template <class C>
 concept communicator = std::movable<C> && ranks_itself<C> && duplicates<C> && makes_operations<C> && agrees<C>;
 

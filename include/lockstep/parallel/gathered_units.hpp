@@ -14,8 +14,9 @@ namespace lockstep::parallel {
 template <class Gather, class Compute, class Storage>
 class GatheredUnits {
 public:
-    /// `shard(unit)` is this rank's part of a unit's weights, `parts[unit]` says where it lies in the whole.
-    GatheredUnits(std::vector<Gather> gathers, std::span<state::Unit const> units, std::size_t slots) : gathers_(std::move(gathers)), layers_(units.size() - 1) {
+    /// `gathers[unit]` collects a unit in place, in a buffer that holds this rank's part of it. Unit 0 is the root.
+    GatheredUnits(std::vector<Gather> gathers, std::span<state::Unit const> units, std::size_t slots)
+        : gathers_(std::move(gathers)), layers_(units.size() - 1) {
         std::size_t most = 0;
         for (state::Unit const& unit : units.subspan(1)) most = std::max(most, unit.size);
         slots_.resize(1 + std::min(slots, layers_));
@@ -33,8 +34,8 @@ public:
 
         bool const     ends = unit == 0 && previous_.phase == phase && previous_.unit != 0 && previous_.unit != none;
         Schedule const schedule{unit, phase, layers_, ends};
-        previous_ = {unit, phase};
-        std::size_t    ahead = 0;
+        previous_         = {unit, phase};
+        std::size_t ahead = 0;
         for (std::size_t q = 1; ahead < prefetch; ++q) {
             std::size_t const next = schedule.after(q);
             if (next == none) break;
@@ -72,10 +73,10 @@ private:
 
     struct Slot {
         typename Storage::template Buffer<Compute> weights;
-        std::size_t                                 unit     = none;
-        std::size_t                                 users    = 0;
-        bool                                        arriving = false;
-        std::uint64_t                               last_use = 0;
+        std::size_t                                unit     = none;
+        std::size_t                                users    = 0;
+        bool                                       arriving = false;
+        std::uint64_t                              last_use = 0;
     };
 
     /// The order of use: root, blocks 1..L, root; then in training root, L..1, root.

@@ -19,8 +19,8 @@ public:
 
     struct Job {
         std::size_t       operation = 0;
-        std::span<Master> buffer;         // this rank's contribution
-        std::span<Master> mine;           // where the sums of this rank's part go, when scattered
+        std::span<Master> buffer;          // this rank's contribution
+        std::span<Master> mine;            // where the sums of this rank's part go, when scattered
         bool              add    = false;  // to what is in `mine`
         comm::Result      result = comm::Result::gathered;
         bool              clear  = false;  // zero the contribution when it is no longer needed
@@ -83,10 +83,10 @@ public:
 
 private:
     struct Slot {
-        Job                                           job;
+        Job                                          job;
         typename Storage::template Buffer<std::byte> scratch;
-        bool                                          busy  = false;
-        std::uint64_t                                 order = 0;
+        bool                                         busy  = false;
+        std::uint64_t                                order = 0;
     };
 
     void start(Slot& slot) {

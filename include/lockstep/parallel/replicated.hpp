@@ -18,6 +18,10 @@ struct Replicated {
 
     template <class Precision, class Storage>
     class Bound {
+        static_assert(communicator<Comm>,
+                      "lockstep: Communicator must know its rank, duplicate itself, make operations and agree; see "
+                      "lockstep/parallel/communicator.hpp");
+
     public:
         using Compute = typename Precision::compute;
         using Master  = typename Precision::master;
@@ -54,12 +58,18 @@ struct Replicated {
             state::Range const range = buckets_[bucket].range;
             std::size_t const  mine  = mine_[bucket];
             bytes_sent_ += (range.size() - mine) * (wire_ == comm::Wire::bf16 ? 2 : sizeof(Master)) + mine * (ranks() - 1) * sizeof(Master);
-            queue_.submit({.operation = bucket, .buffer = gradients_.span().subspan(range.begin, range.size()), .mine = {}, .result = comm::Result::gathered});
+            queue_.submit({.operation = bucket,
+                           .buffer    = gradients_.span().subspan(range.begin, range.size()),
+                           .mine      = {},
+                           .result    = comm::Result::gathered});
         }
         void wait() { queue_.drain(); }
 
         Owned<Compute, Master> owned(std::size_t unit) {
-            return {{0, units_[unit].size}, part(weights_.span(), unit), part(gradients_.span(), unit), state::shards(units_[unit], ranks())[rank()]};
+            return {{0, units_[unit].size},
+                    part(weights_.span(), unit),
+                    part(gradients_.span(), unit),
+                    state::shards(units_[unit], ranks())[rank()]};
         }
         void publish() noexcept {}
         void assemble(std::size_t, std::span<Master>) noexcept {}
@@ -68,12 +78,14 @@ struct Replicated {
         std::vector<std::uint64_t> gather_values(std::uint64_t value) const { return sums_.gather_values(value); }
 
     private:
-        using Reduction = decltype(std::declval<Comm const&>().template ordered_reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32, 0));
+        using Reduction =
+            decltype(std::declval<Comm const&>().template ordered_reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32, 0));
 
         std::vector<Reduction> operations() const {
             std::vector<Reduction> result;
             for (state::GradientBucket const& bucket : buckets_)
-                result.push_back(reductions_.template ordered_reduction<Master>(state::even_ranges({0, bucket.range.size()}, ranks()), wire_, static_cast<int>(result.size())));
+                result.push_back(reductions_.template ordered_reduction<Master>(state::even_ranges({0, bucket.range.size()}, ranks()),
+                                                                                wire_, static_cast<int>(result.size())));
             return result;
         }
 
@@ -82,17 +94,17 @@ struct Replicated {
             return all.subspan(offsets_[unit], offsets_[unit + 1] - offsets_[unit]);
         }
 
-        Comm                                          sums_;        // loss, norm and counts
-        Comm                                          reductions_;  // gradients
-        std::span<state::Unit const>                  units_;
-        std::vector<std::size_t>                      offsets_;
-        std::vector<state::GradientBucket>            buckets_;
-        std::vector<std::size_t>                      mine_;  // elements of each bucket that this rank sums
-        typename Storage::template Buffer<Compute>    weights_;
-        typename Storage::template Buffer<Master>     gradients_;
-        comm::Wire                                    wire_;
-        ReductionQueue<Reduction, Master, Storage>    queue_;
-        std::uint64_t                                 bytes_sent_ = 0;
+        Comm                                       sums_;        // loss, norm and counts
+        Comm                                       reductions_;  // gradients
+        std::span<state::Unit const>               units_;
+        std::vector<std::size_t>                   offsets_;
+        std::vector<state::GradientBucket>         buckets_;
+        std::vector<std::size_t>                   mine_;  // elements of each bucket that this rank sums
+        typename Storage::template Buffer<Compute> weights_;
+        typename Storage::template Buffer<Master>  gradients_;
+        comm::Wire                                 wire_;
+        ReductionQueue<Reduction, Master, Storage> queue_;
+        std::uint64_t                              bytes_sent_ = 0;
     };
 };
 

@@ -19,6 +19,10 @@ struct Sharded {
 
     template <class Precision, class Storage>
     class Bound {
+        static_assert(communicator<Comm>,
+                      "lockstep: Communicator must know its rank, duplicate itself, make operations and agree; see "
+                      "lockstep/parallel/communicator.hpp");
+
     public:
         using Compute = typename Precision::compute;
         using Master  = typename Precision::master;
@@ -41,10 +45,12 @@ struct Sharded {
                 shard_offsets_.push_back(shard_offsets_.back() + parts_.back()[rank()].size());
                 if (!unit.root) most = std::max(most, unit.size);
             }
-            weights_     = {shard_offsets_.back(), observe::Category::parameters};
-            gradients_   = {shard_offsets_.back(), observe::Category::gradients};
-            std::size_t const pool = local_ ? units.size() : std::min<std::size_t>(units.size(), 1 + ReductionQueue<Reduction, Master, Storage>::in_flight);
-            for (std::size_t b = 0; b < pool; ++b) full_gradients_.emplace_back(b == 0 ? units[0].size : local_ ? units[b].size : most, observe::Category::gradients);
+            weights_   = {shard_offsets_.back(), observe::Category::parameters};
+            gradients_ = {shard_offsets_.back(), observe::Category::gradients};
+            std::size_t const pool =
+                local_ ? units.size() : std::min<std::size_t>(units.size(), 1 + ReductionQueue<Reduction, Master, Storage>::in_flight);
+            for (std::size_t b = 0; b < pool; ++b)
+                full_gradients_.emplace_back(b == 0 ? units[0].size : local_ ? units[b].size : most, observe::Category::gradients);
             collecting_.resize(pool, none);
             reduced_.resize(units.size(), false);
         }
@@ -109,8 +115,9 @@ struct Sharded {
         std::vector<std::uint64_t> gather_values(std::uint64_t value) const { return sums_.gather_values(value); }
 
     private:
-        using Reduction = decltype(std::declval<Comm const&>().template ordered_reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32, 0));
-        using Gather    = decltype(std::declval<Comm const&>().template all_gather<Compute>(std::vector<state::Range>{}, 0));
+        using Reduction =
+            decltype(std::declval<Comm const&>().template ordered_reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32, 0));
+        using Gather = decltype(std::declval<Comm const&>().template all_gather<Compute>(std::vector<state::Range>{}, 0));
 
         static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
@@ -123,7 +130,8 @@ struct Sharded {
         std::vector<Reduction> reduction_operations() const {
             std::vector<Reduction> result;
             for (state::Unit const& unit : units_)
-                result.push_back(reductions_.template ordered_reduction<Master>(state::shards(unit, ranks()), wire_, static_cast<int>(result.size())));
+                result.push_back(
+                    reductions_.template ordered_reduction<Master>(state::shards(unit, ranks()), wire_, static_cast<int>(result.size())));
             return result;
         }
 
@@ -138,7 +146,8 @@ struct Sharded {
                 if (collecting_[b] == unit) return b;
             std::size_t const taken = next_;
             next_                   = next_ + 1 < collecting_.size() ? next_ + 1 : 1;
-            require(collecting_[taken] == none, "parallel: the gradient of unit ", collecting_[taken], " must be reduced before that of unit ", unit, " is collected");
+            require(collecting_[taken] == none, "parallel: the gradient of unit ", collecting_[taken],
+                    " must be reduced before that of unit ", unit, " is collected");
             queue_.drain_until_free(full_gradients_[taken].span().data());
             collecting_[taken] = unit;
             return taken;
@@ -149,25 +158,25 @@ struct Sharded {
             return all.subspan(shard_offsets_[unit], shard_offsets_[unit + 1] - shard_offsets_[unit]);
         }
 
-        Comm                                                     sums_;        // loss, norm and counts
-        Comm                                                     reductions_;  // gradients
-        Comm                                                     gathers_;     // weights
-        std::span<state::Unit const>                             units_;
-        std::vector<state::GradientBucket>                       buckets_;
-        std::size_t                                              prefetch_;
-        bool                                                     local_;
-        comm::Wire                                               wire_;
-        std::vector<std::vector<state::Range>>                   parts_;          // of each unit, one a rank
-        std::vector<std::size_t>                                 shard_offsets_;  // of this rank's part of each unit
-        typename Storage::template Buffer<Compute>               weights_;        // this rank's shards
-        typename Storage::template Buffer<Master>                gradients_;      // of this rank's shards
-        GatheredUnits<Gather, Compute, Storage>                  gathered_;
-        std::vector<typename Storage::template Buffer<Master>>   full_gradients_;  // of whole units, one of them the root
-        std::vector<std::size_t>                                 collecting_;      // unit of each of these, or none
-        std::size_t                                              next_ = 1;
-        std::vector<bool>                                        reduced_;  // since the last publish: further sums add up
-        ReductionQueue<Reduction, Master, Storage>               queue_;
-        std::uint64_t                                            bytes_sent_ = 0;
+        Comm                                                   sums_;        // loss, norm and counts
+        Comm                                                   reductions_;  // gradients
+        Comm                                                   gathers_;     // weights
+        std::span<state::Unit const>                           units_;
+        std::vector<state::GradientBucket>                     buckets_;
+        std::size_t                                            prefetch_;
+        bool                                                   local_;
+        comm::Wire                                             wire_;
+        std::vector<std::vector<state::Range>>                 parts_;          // of each unit, one a rank
+        std::vector<std::size_t>                               shard_offsets_;  // of this rank's part of each unit
+        typename Storage::template Buffer<Compute>             weights_;        // this rank's shards
+        typename Storage::template Buffer<Master>              gradients_;      // of this rank's shards
+        GatheredUnits<Gather, Compute, Storage>                gathered_;
+        std::vector<typename Storage::template Buffer<Master>> full_gradients_;  // of whole units, one of them the root
+        std::vector<std::size_t>                               collecting_;      // unit of each of these, or none
+        std::size_t                                            next_ = 1;
+        std::vector<bool>                                      reduced_;  // since the last publish: further sums add up
+        ReductionQueue<Reduction, Master, Storage>             queue_;
+        std::uint64_t                                          bytes_sent_ = 0;
     };
 };
 

@@ -56,7 +56,7 @@ struct Single {
             return all.subspan(offsets_[unit], offsets_[unit + 1] - offsets_[unit]);
         }
 
-        std::vector<std::size_t>                  offsets_;
+        std::vector<std::size_t>                   offsets_;
         typename Storage::template Buffer<Compute> weights_;
         typename Storage::template Buffer<Master>  gradients_;
     };

@@ -53,7 +53,9 @@ concept acquires = requires(B b, std::size_t unit, Phase phase) {
 
 /// May free what `acquire` made readable.
 template <class B>
-concept releases = requires(B b, std::size_t unit, Phase phase) { b.release(unit, phase); };
+concept releases = requires(B b, std::size_t unit, Phase phase) {
+    b.release(unit, phase);
+};
 
 /// Gives the unit's full gradient buffer, to which backward adds.
 template <class B, class P>
@@ -71,7 +73,9 @@ concept reduces = requires(B b, state::BucketIndex bucket) {
 
 /// Ends all work that `reduce` and `acquire` started.
 template <class B>
-concept waits = requires(B b) { b.wait(); };
+concept waits = requires(B b) {
+    b.wait();
+};
 
 /// Says which part of a unit this rank updates.
 template <class B, class P>
@@ -81,11 +85,15 @@ concept owns = requires(B b, std::size_t unit) {
 
 /// Makes the updated weights the ones that the next `acquire` reads, on all ranks.
 template <class B>
-concept publishes = requires(B b) { b.publish(); };
+concept publishes = requires(B b) {
+    b.publish();
+};
 
 /// Collects on every rank the whole of a unit's buffer of which each rank has filled its owned part.
 template <class B, class P>
-concept assembles = requires(B b, std::size_t unit, std::span<typename P::master> whole) { b.assemble(unit, whole); };
+concept assembles = requires(B b, std::size_t unit, std::span<typename P::master> whole) {
+    b.assemble(unit, whole);
+};
 
 /// Sums integers over the ranks, shows a value of each rank to all, counts the bytes it has sent.
 template <class B>
@@ -98,8 +106,8 @@ concept agrees_on = requires(B b, std::span<std::int64_t> words) {
 };
 
 template <class B, class P>
-concept bound_strategy = acquires<B, P> && releases<B> && collects_gradients<B, P> && reduces<B> && waits<B> && owns<B, P> && publishes<B> &&
-                         assembles<B, P> && agrees_on<B>;
+concept bound_strategy = acquires<B, P> && releases<B> && collects_gradients<B, P> && reduces<B> && waits<B> && owns<B, P> &&
+    publishes<B> && assembles<B, P> && agrees_on<B>;
 
 /// Says whether a rank may own part of a parameter, so that only elementwise optimizers fit.
 template <class S>

@@ -2,7 +2,6 @@
 // The precision policy: which type computes, which keeps the masters, which travels, and whether the loss is scaled.
 
 #include <concepts>
-#include <cstdint>
 
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/precision/float16.hpp"

@@ -28,11 +28,11 @@ inline std::string json_quoted(std::string_view text) {
 }
 
 /// Keys in the order of the calls. A number that is not finite becomes null and is remembered.
-class JsonObject {
+class JsonWriter {
 public:
     template <class Number>
         requires((std::integral<Number> || std::floating_point<Number>)&&!std::same_as<Number, bool>)
-    JsonObject& add(std::string_view key, Number value) {
+    JsonWriter& add(std::string_view key, Number value) {
         if constexpr (std::floating_point<Number>) {
             if (!std::isfinite(value)) {
                 nonfinite_ = true;
@@ -45,14 +45,14 @@ public:
     }
     /// What was not measured is null.
     template <class Number>
-    JsonObject& add(std::string_view key, std::optional<Number> value) {
+    JsonWriter& add(std::string_view key, std::optional<Number> value) {
         return value ? add(key, *value) : raw(key, "null");
     }
-    JsonObject& add(std::string_view key, std::same_as<bool> auto value) { return raw(key, value ? "true" : "false"); }
-    JsonObject& add_text(std::string_view key, std::string_view value) { return raw(key, json_quoted(value)); }
+    JsonWriter& add(std::string_view key, std::same_as<bool> auto value) { return raw(key, value ? "true" : "false"); }
+    JsonWriter& add_text(std::string_view key, std::string_view value) { return raw(key, json_quoted(value)); }
 
     /// The value is JSON already.
-    JsonObject& raw(std::string_view key, std::string_view value) {
+    JsonWriter& raw(std::string_view key, std::string_view value) {
         text_ += text_.empty() ? "{" : ", ";
         (text_ += json_quoted(key)) += ": ";
         text_ += value;

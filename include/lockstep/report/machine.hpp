@@ -8,22 +8,22 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "lockstep/report/readable.hpp"
+#include "lockstep/runtime/cores.hpp"
 
 namespace lockstep::report {
 
 struct Machine {
     std::string                  processor = "unknown processor";
-    unsigned                     cores     = 0;  // hardware threads this process may use; 0: unknown
+    int                          cores     = 0;  // that this process may run on; 0: unknown
     std::optional<std::uint64_t> memory_bytes{};
 };
 
 /// Reads cpuinfo and meminfo below `proc`. What is not there stays unknown.
 inline Machine this_machine(std::filesystem::path const& proc = "/proc") {
     Machine machine;
-    machine.cores                = std::thread::hardware_concurrency();
+    machine.cores                = runtime::available_cores();
     auto const value_after_colon = [](std::string const& line) {
         std::size_t const colon = line.find(':');
         std::size_t const begin = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);

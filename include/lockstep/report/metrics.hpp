@@ -55,12 +55,12 @@ struct StepMetrics {
 
 /// The step as one line of JSON, without its end of line.
 inline std::string to_json(StepMetrics const& m) {
-    JsonObject memory;
+    JsonWriter memory;
     for (std::size_t i = 0; i < observe::categories; ++i)
         if (auto const category = static_cast<observe::Category>(i); category != observe::Category::data)
             memory.add(name(category), m.mem[i]);
 
-    JsonObject line;
+    JsonWriter line;
     line.add("step", m.step).add("loss", m.loss).add("grad_norm", m.grad_norm).add("lr", m.lr);
     line.add("tokens", m.tokens).add("valid_tokens", m.valid_tokens).add("applied", m.applied);
     if (m.skip_reason.empty())

@@ -15,8 +15,7 @@ namespace lockstep::runtime {
 /// The threads of one rank. Everything a step computes runs inside `run`.
 class Threads {
 public:
-    explicit Threads(int count)
-        : limit_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)), arena_(count) {}
+    explicit Threads(int count) : limit_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)), arena_(count) {}
 
     int count() const noexcept { return arena_.max_concurrency(); }
 

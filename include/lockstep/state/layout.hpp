@@ -40,7 +40,9 @@ public:
     constexpr std::size_t size() const noexcept { return (rows_ + panel_rows_ - 1) / panel_rows_ * granule(); }
 
     /// True where a row is contiguous and rows follow each other without gaps.
-    constexpr bool row_major() const noexcept { return panel_rows_ == 1 && (tiles_ <= 1 || !transposed_) && tiles_ * tile_columns_ == columns_; }
+    constexpr bool row_major() const noexcept {
+        return panel_rows_ == 1 && (tiles_ <= 1 || !transposed_) && tiles_ * tile_columns_ == columns_;
+    }
 
     constexpr std::size_t operator()(std::size_t row, std::size_t column) const noexcept {
         std::size_t const panel  = row / panel_rows_;
@@ -63,7 +65,7 @@ struct Matrix {
     MatrixMap map;
 
     T& operator()(std::size_t row, std::size_t column) const noexcept { return data[map(row, column)]; }
-    operator Matrix<T const>() const noexcept { return {data, map}; }
+       operator Matrix<T const>() const noexcept { return {data, map}; }
 
     std::size_t rows() const noexcept { return map.rows(); }
     std::size_t columns() const noexcept { return map.columns(); }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "lockstep/core/config.hpp"
@@ -29,6 +30,37 @@ inline void free_booked(std::byte* data, std::size_t bytes, observe::Category ca
     std::free(data);
     observe::ledger().remove(category, bytes);
 }
+
+/// Allocator of containers that books every allocation, under `Default` where nothing else is said.
+template <class T, observe::Category Default = observe::Category::scratch>
+struct BookedAllocator {
+    using value_type                             = T;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap            = std::true_type;
+    template <class U>
+    struct rebind {
+        using other = BookedAllocator<U, Default>;
+    };
+
+    observe::Category category = Default;
+
+    BookedAllocator() = default;
+    explicit BookedAllocator(observe::Category booked) : category(booked) {}
+    template <class U>
+    explicit BookedAllocator(BookedAllocator<U, Default> const& other) : category(other.category) {}
+
+    T* allocate(std::size_t count) {
+        if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T)) throw std::bad_array_new_length();
+        return reinterpret_cast<T*>(allocate_booked(count * sizeof(T), category));
+    }
+    void deallocate(T* data, std::size_t count) noexcept {
+        if (data != nullptr) free_booked(reinterpret_cast<std::byte*>(data), count * sizeof(T), category);
+    }
+    template <class U>
+    bool operator==(BookedAllocator<U, Default> const& other) const noexcept {
+        return category == other.category;
+    }
+};
 
 /// A zero-filled block of its own; large ones are mapped and advised to use huge pages.
 class BookedBlock {

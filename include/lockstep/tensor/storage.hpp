@@ -28,7 +28,8 @@ concept workspace = std::movable<W> && requires(W w, View<float, 2> view) {
 };
 
 template <class S>
-concept provides_buffers = buffer<typename S::template Buffer<float>, float>;
+concept provides_buffers = buffer < typename S::template Buffer<float>,
+float > ;
 template <class S>
 concept provides_workspace = workspace<typename S::Workspace>;
 

@@ -34,11 +34,7 @@ public:
     }
 
     /// Read-only from writable.
-    operator View<T const, Rank>() const
-        requires(!std::is_const_v<T>)
-    {
-        return {data_, extents_, strides_};
-    }
+    operator View<T const, Rank>() const requires(!std::is_const_v<T>) { return {data_, extents_, strides_}; }
 
     T*          data() const noexcept { return data_; }
     std::size_t extent(std::size_t dimension) const noexcept { return extents_[dimension]; }
@@ -72,23 +68,15 @@ public:
     }
 
     /// Row `i` of a matrix.
-    std::span<T> row(std::size_t i) const noexcept
-        requires(Rank == 2)
-    {
-        return {data_ + i * strides_[0], extents_[1]};
-    }
+    std::span<T> row(std::size_t i) const noexcept requires(Rank == 2) { return {data_ + i * strides_[0], extents_[1]}; }
 
     /// Rows begin..end of a matrix.
-    View rows(std::size_t begin, std::size_t end) const
-        requires(Rank == 2)
-    {
+    View rows(std::size_t begin, std::size_t end) const requires(Rank == 2) {
         return {data_ + begin * strides_[0], {end - begin, extents_[1]}, strides_};
     }
 
     /// Columns begin..end of a matrix.
-    View columns(std::size_t begin, std::size_t end) const
-        requires(Rank == 2)
-    {
+    View columns(std::size_t begin, std::size_t end) const requires(Rank == 2) {
         return {data_ + begin, {extents_[0], end - begin}, strides_};
     }
 

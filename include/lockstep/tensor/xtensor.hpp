@@ -15,14 +15,13 @@
 
 #include <array>
 #include <utility>
-#include <vector>
 
 #include "lockstep/tensor/view.hpp"
 
 namespace lockstep::tensor {
 
-/// A view as an xtensor expression over the same memory: shape and strides of the view, nothing copied; what is assigned is written through.
-/// A strided view, since an adaptor with gaps between its rows writes into the gaps (xtensor 0.24).
+/// A view as an xtensor expression over the same memory: shape and strides of the view, nothing copied; what is assigned is written
+/// through. A strided view, since an adaptor with gaps between its rows writes into the gaps (xtensor 0.24).
 template <class T, std::size_t Rank>
 auto as_xtensor(View<T, Rank> view) {
     std::size_t reach = view.size() == 0 ? 0 : 1;
@@ -33,6 +32,16 @@ auto as_xtensor(View<T, Rank> view) {
     for (std::size_t d = 0; d < Rank; ++d) strides[d] = static_cast<std::ptrdiff_t>(view.stride(d));
     auto memory = xt::adapt(view.data(), reach, xt::no_ownership(), std::array<std::size_t, 1>{reach});
     return xt::strided_view(std::move(memory), std::move(shape), std::move(strides), 0, xt::layout_type::dynamic);
+}
+
+/// A tensor that owns its elements, of any number of dimensions.
+template <class T>
+using Array = xt::xarray<T>;
+
+/// An expression evaluated, its elements converted.
+template <class T, class Expression>
+Array<T> evaluated_as(Expression const& expression) {
+    return xt::cast<T>(expression);
 }
 
 }  // namespace lockstep::tensor

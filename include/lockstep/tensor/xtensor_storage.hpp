@@ -12,33 +12,6 @@
 
 namespace lockstep::tensor {
 
-/// Allocator of xtensor containers that books every allocation.
-template <class T>
-struct BookedAllocator {
-    using value_type                             = T;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap            = std::true_type;
-
-    observe::Category category = observe::Category::scratch;
-
-    BookedAllocator() = default;
-    explicit BookedAllocator(observe::Category booked) : category(booked) {}
-    template <class U>
-    explicit BookedAllocator(BookedAllocator<U> const& other) : category(other.category) {}
-
-    T* allocate(std::size_t count) {
-        if (count > static_cast<std::size_t>(-1) / 2 / sizeof(T)) throw std::bad_array_new_length();
-        return reinterpret_cast<T*>(allocate_booked(count * sizeof(T), category));
-    }
-    void deallocate(T* data, std::size_t count) noexcept {
-        if (data != nullptr) free_booked(reinterpret_cast<std::byte*>(data), count * sizeof(T), category);
-    }
-    template <class U>
-    bool operator==(BookedAllocator<U> const& other) const noexcept {
-        return category == other.category;
-    }
-};
-
 struct XtensorStorage {
     template <class T>
     using Container = xt::xtensor_container<xt::uvector<T, BookedAllocator<T>>, 1, xt::layout_type::row_major>;

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/tensor/xtensor.hpp"
 #include "lockstep/train/trainer.hpp"
@@ -25,9 +26,9 @@ inline Found find_parameter(std::span<state::Unit const> units, std::string_view
 
 /// The whole of a unit of which each rank holds a part, its layout undone for one parameter.
 template <class Trainer, class Part>
-xt::xarray<typename Trainer::Master> whole_parameter(Trainer& trainer, std::string_view name, Part const& part_of) {
-    using Master             = typename Trainer::Master;
-    auto const [unit, found] = find_parameter(trainer.model().units(), name);
+tensor::Array<typename Trainer::Master> whole_parameter(Trainer& trainer, std::string_view name, Part const& part_of) {
+    using Master              = typename Trainer::Master;
+    auto const [unit, found]  = find_parameter(trainer.model().units(), name);
     auto const          owned = trainer.strategy().owned(unit);
     std::vector<Master> whole(trainer.model().units()[unit].size);
     auto const          part = part_of(unit);
@@ -35,8 +36,8 @@ xt::xarray<typename Trainer::Master> whole_parameter(Trainer& trainer, std::stri
     trainer.strategy().assemble(unit, std::span(whole));
     std::vector<std::size_t> shape{found->rows};
     if (found->dimensions == 2) shape.push_back(found->columns);
-    xt::xarray<Master> values(shape);
-    auto const         matrix = found->matrix(std::span<Master const>(whole));
+    tensor::Array<Master> values(shape);
+    auto const            matrix = found->matrix(std::span<Master const>(whole));
     for (std::size_t r = 0; r < found->rows; ++r)
         for (std::size_t c = 0; c < found->columns; ++c) values.data()[r * found->columns + c] = matrix(r, c);
     return values;
@@ -57,6 +58,7 @@ auto gradient(Trainer& trainer, std::string_view name) {
 }
 
 /// Calls visit(name, expression) for each activation that the last micro-step of this rank saved: the memory itself, nothing copied.
+/// Backward writes the gradient of the logits over `head.logits`.
 template <class Trainer, class Visit>
 void for_each_activation(Trainer const& trainer, Visit&& visit) {
     trainer.model().inspect(trainer.saved(), [&](std::string const& name, auto view) { visit(name, tensor::as_xtensor(view)); });
@@ -65,12 +67,13 @@ void for_each_activation(Trainer const& trainer, Visit&& visit) {
 /// A copy of one activation that the last micro-step of this rank saved.
 template <class Trainer>
 auto activation(Trainer const& trainer, std::string_view name) {
-    xt::xarray<precision::accumulator<typename Trainer::Compute>> values;
-    bool                                                          found = false;
+    using Number = precision::accumulator<typename Trainer::Compute>;
+    tensor::Array<Number> values;
+    bool                  found = false;
     for_each_activation(trainer, [&](std::string const& candidate, auto const& expression) {
         if (candidate != name) return;
         found  = true;
-        values = xt::cast<precision::accumulator<typename Trainer::Compute>>(expression);
+        values = tensor::evaluated_as<Number>(expression);
     });
     if (!found) input_error("there is no activation ", name, " (recomputed blocks keep none)");
     return values;

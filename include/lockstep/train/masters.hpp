@@ -28,7 +28,8 @@ public:
 
     static constexpr bool shared_with_weights = std::same_as<Compute, Master>;
 
-    Masters(std::span<state::Unit const> units, std::vector<Owned> owned, optim::ParameterGroups const& groups) : units_(units), owned_(std::move(owned)) {
+    Masters(std::span<state::Unit const> units, std::vector<Owned> owned, optim::ParameterGroups const& groups)
+        : units_(units), owned_(std::move(owned)) {
         std::size_t count = 0;
         for (Owned const& part : owned_) count += part.range.size();
         if constexpr (!shared_with_weights) masters_ = {count, observe::Category::masters};
@@ -49,13 +50,15 @@ public:
     void initialize(std::uint64_t seed) {
         for_each_element([seed](state::Parameter const& parameter, std::size_t element) {
             if (parameter.initial.deviation == 0) return static_cast<Master>(parameter.initial.mean);
-            return static_cast<Master>(parameter.initial.mean + parameter.initial.deviation * random_normal({seed, parameter.purpose, 0}, element));
+            return static_cast<Master>(parameter.initial.mean +
+                                       parameter.initial.deviation * random_normal({seed, parameter.purpose, 0}, element));
         });
     }
 
     /// Row-major values of one parameter of a unit; what this rank does not own is passed over.
     void assign(std::size_t unit, state::Parameter const& parameter, std::span<float const> row_major) {
-        assign_parameter(unit, parameter, [&](state::Parameter const&, std::size_t element) { return static_cast<Master>(row_major[element]); });
+        assign_parameter(unit, parameter,
+                         [&](state::Parameter const&, std::size_t element) { return static_cast<Master>(row_major[element]); });
     }
 
     /// Rounds the masters into the compute weights.
@@ -71,8 +74,9 @@ public:
             for (state::Parameter const& parameter : units_[u].parameters) {
                 state::Range const range = intersect(parameter.range(), owned_[u].counted);
                 if (range.empty()) continue;
-                sum += kernel::sum_of_squares(std::span<Master const>(owned_[u].gradients.subspan(range.begin - owned_[u].range.begin, range.size())),
-                                              parameter.map.granule());
+                sum += kernel::sum_of_squares(
+                    std::span<Master const>(owned_[u].gradients.subspan(range.begin - owned_[u].range.begin, range.size())),
+                    parameter.map.granule());
             }
         return sum;
     }
@@ -88,14 +92,15 @@ public:
     /// Updates what this rank owns, rounds it into the compute weights and clears the gradients, block by block.
     void update(Optimizer const& optimizer, optim::StepInfo const& step) {
         runtime::parallel_for(pieces_.size(), piece_elements, [&](std::size_t i) {
-            Piece const&        piece = pieces_[i];
-            std::size_t const   n     = piece.range.size();
-            optim::StepInfo     info  = step;
+            Piece const&      piece = pieces_[i];
+            std::size_t const n     = piece.range.size();
+            optim::StepInfo   info  = step;
             info.learning_rate *= piece.learning_rate;
             optim::Slots<Optimizer, Master> slots;
             for (std::size_t s = 0; s < Optimizer::state_slots; ++s) slots[s] = {piece.slots + s * slot_stride_, n};
             optimizer.update(optim::Slice<Master>{piece.parameter, piece.range, {piece.values, n}, {piece.gradients, n}}, slots, info);
-            if constexpr (!shared_with_weights) kernel::convert_block(std::span<Master const>(piece.values, n), std::span<Compute>(piece.weights, n));
+            if constexpr (!shared_with_weights)
+                kernel::convert_block(std::span<Master const>(piece.values, n), std::span<Compute>(piece.weights, n));
             std::fill_n(piece.gradients, n, Master{});
         });
     }
@@ -132,9 +137,14 @@ private:
         std::size_t const  step  = optim::enable_elementwise<Optimizer> ? piece_elements : std::max<std::size_t>(range.size(), 1);
         slot_stride_             = count;
         for (std::size_t begin = range.begin; begin < range.end; begin += step) {
-            std::size_t const at     = begin - owned.range.begin;
-            Piece             piece{parameter, {begin, std::min(range.end, begin + step)}, values_[unit].data() + at, owned.gradients.data() + at,
-                        owned.weights.data() + at, slots_.span().data() + before + at, group.learning_rate};
+            std::size_t const at = begin - owned.range.begin;
+            Piece             piece{parameter,
+                        {begin, std::min(range.end, begin + step)},
+                        values_[unit].data() + at,
+                        owned.gradients.data() + at,
+                        owned.weights.data() + at,
+                        slots_.span().data() + before + at,
+                        group.learning_rate};
             piece.parameter.decays = group.decays;
             pieces_.push_back(std::move(piece));
         }
@@ -153,7 +163,8 @@ private:
         runtime::parallel_for(parameter.rows, 32 * parameter.columns, [&](std::size_t row) {
             for (std::size_t column = 0; column < parameter.columns; ++column) {
                 std::size_t const position = parameter.offset + parameter.map(row, column);
-                if (position >= owned.begin && position < owned.end) values[position - owned.begin] = value(parameter, row * parameter.columns + column);
+                if (position >= owned.begin && position < owned.end)
+                    values[position - owned.begin] = value(parameter, row * parameter.columns + column);
             }
         });
     }

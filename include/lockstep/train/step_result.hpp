@@ -16,9 +16,12 @@ enum class Skip { no, no_valid_tokens, nonfinite };
 
 constexpr std::string_view name(Skip skip) noexcept {
     switch (skip) {
-        case Skip::no_valid_tokens: return "no valid tokens";
-        case Skip::nonfinite: return "non-finite loss or gradient";
-        case Skip::no: break;
+        case Skip::no_valid_tokens:
+            return "no valid tokens";
+        case Skip::nonfinite:
+            return "non-finite loss or gradient";
+        case Skip::no:
+            break;
     }
     return "";
 }
@@ -32,17 +35,17 @@ struct MemoryPeaks {
 };
 
 struct StepResult {
-    state::Version     version       = 0;   // after the step
-    double             loss          = 0;   // mean over all valid tokens of all ranks
-    double             gradient_norm = 0;   // before clipping
+    state::Version     version       = 0;  // after the step
+    double             loss          = 0;  // mean over all valid tokens of all ranks
+    double             gradient_norm = 0;  // before clipping
     double             learning_rate = 0;
-    std::uint64_t      tokens        = 0;   // of all ranks
-    std::uint64_t      valid_tokens  = 0;   // of all ranks
+    std::uint64_t      tokens        = 0;  // of all ranks
+    std::uint64_t      valid_tokens  = 0;  // of all ranks
     bool               applied       = false;
     Skip               skip          = Skip::no;
-    double             loss_scale    = 1;   // that the step ran with
-    observe::StepTimes times;               // of this rank
-    std::uint64_t      bytes_sent = 0;      // by this rank
+    double             loss_scale    = 1;  // that the step ran with
+    observe::StepTimes times;              // of this rank
+    std::uint64_t      bytes_sent = 0;     // by this rank
     MemoryPeaks        memory;
 };
 

@@ -1,15 +1,17 @@
 #pragma once
 // The training step. Model, precision, optimizer and strategy meet here, and only here.
 
-#include <string>
+#include <algorithm>
+#include <cmath>
+#include <span>
 #include <vector>
 
 #include "lockstep/data/batch.hpp"
 #include "lockstep/nn/model.hpp"
-#include "lockstep/nn/transformer.hpp"
 #include "lockstep/observe/step_clock.hpp"
 #include "lockstep/optim/clipping.hpp"
 #include "lockstep/optim/loss_scale.hpp"
+#include "lockstep/parallel/communicator.hpp"
 #include "lockstep/parallel/single.hpp"
 #include "lockstep/runtime/cores.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -24,7 +26,7 @@ struct TrainerOptions {
     std::uint64_t          seed        = 1337;
     std::size_t            micro_batch = 0;    // sequences of one forward; 0: all that a step brings
     double                 max_norm    = 1.0;  // gradients are clipped to it; 0: never
-    int                    threads     = 0;    // of this rank; 0: all cores
+    int                    threads     = 0;    // of this rank; 0: its share of the node's cores
     nn::ModelOptions       model       = {};
     parallel::Options      strategy    = {};
     optim::ParameterGroups groups      = {};
@@ -34,14 +36,19 @@ struct TrainerOptions {
 /// Takes the parameters from version t to version t + 1, step after step. Legend: N tokens of a micro-step, C channels.
 template <class Model, class Precision, class Optimizer, class Strategy>
 class Trainer {
-    static_assert(precision::precision<Precision>, "lockstep: Precision must name compute, master, reduce and scaling; see lockstep/precision/mixed.hpp");
-    static_assert(nn::model<Model, typename Precision::compute>, "lockstep: Model must list its units and run each forward and backward; see lockstep/nn/model.hpp");
+    static_assert(precision::precision<Precision>,
+                  "lockstep: Precision must name compute, master, reduce and scaling; see lockstep/precision/mixed.hpp");
+    static_assert(nn::model<Model, typename Precision::compute>,
+                  "lockstep: Model must list its units and run each forward and backward; see lockstep/nn/model.hpp");
     static_assert(optim::optimizer<Optimizer, typename Precision::master>,
-                  "lockstep: Optimizer must declare `state_slots` and a const noexcept `update(slice, slots, step)`; see lockstep/optim/optimizer.hpp");
+                  "lockstep: Optimizer must declare `state_slots` and a const noexcept `update(slice, slots, step)`; see "
+                  "lockstep/optim/optimizer.hpp");
     static_assert(parallel::strategy<Strategy, Precision, typename Model::storage>,
-                  "lockstep: Strategy must bind to a model's units and acquire, release, reduce, wait, own and publish; see lockstep/parallel/strategy.hpp");
+                  "lockstep: Strategy must bind to a model's units and acquire, release, reduce, wait, own and publish; see "
+                  "lockstep/parallel/strategy.hpp");
     static_assert(!Strategy::shards_parameters || optim::enable_elementwise<Optimizer>,
-                  "lockstep: Optimizer must be elementwise to run with a strategy that shards parameters; see enable_elementwise in lockstep/optim/optimizer.hpp");
+                  "lockstep: Optimizer must be elementwise to run with a strategy that shards parameters; see enable_elementwise in "
+                  "lockstep/optim/optimizer.hpp");
 
 public:
     using Storage       = typename Model::storage;
@@ -55,19 +62,20 @@ public:
         : options_(options),
           model_(sizes, options.model),
           optimizer_(std::move(optimizer)),
-          threads_(options.threads > 0 ? options.threads : runtime::available_cores()),
+          threads_(options.threads > 0 ? options.threads : runtime::threads_for(parallel::ranks_on_node(communicator))),
           strategy_(communicator, model_.units(), options.strategy),
           masters_(model_.units(), owned_parts(), options.groups),
           loss_scale_(options.loss_scale),
           readiness_(model_.units(), strategy_.buckets()),
           saved_(model_.template make_saved<Compute>()) {
         agree(strategy_, configuration_digest(sizes, options), "configuration");
+        agree(strategy_, behaviour_digest<Optimizer, Master>(optimizer_), "optimizer");
         threads_.run([&] { masters_.initialize(options_.seed); });
         weights_changed();
     }
 
-    Trainer(state::ModelSizes const& sizes, Optimizer optimizer, TrainerOptions const& options = {})
-        requires std::same_as<Communicator, parallel::Alone>
+    Trainer(state::ModelSizes const& sizes, Optimizer optimizer,
+            TrainerOptions const& options = {}) requires std::same_as<Communicator, parallel::Alone>
         : Trainer(sizes, std::move(optimizer), parallel::Alone{}, options) {}
 
     /// One optimizer step on this rank's sequences of the global batch. Collective.
@@ -100,16 +108,20 @@ public:
             if (totals_.valid_tokens() != 0) spend(observe::Activity::update, [&] { totals_.squares = masters_.gradient_squares(); });
             spend(observe::Activity::gradients_wait, [&] { totals_.sum(strategy_); });
 
-            StepResult result = describe_step(learning_rate);
-            auto const clip   = optim::clip(totals_.raw_norm(), loss_scale_.scale(), options_.max_norm);
+            StepResult result    = describe_step(learning_rate);
+            auto const clip      = optim::clip(totals_.raw_norm(), loss_scale_.scale(), options_.max_norm);
             result.gradient_norm = clip.norm;
-            if (result.valid_tokens == 0) result.skip = Skip::no_valid_tokens;
-            else if (!std::isfinite(result.loss) || !clip.gradient_scale) result.skip = Skip::nonfinite;
+            if (result.valid_tokens == 0)
+                result.skip = Skip::no_valid_tokens;
+            else if (!std::isfinite(result.loss) || !clip.gradient_scale)
+                result.skip = Skip::nonfinite;
             result.applied = result.skip == Skip::no;
 
             spend(observe::Activity::update, [&] {
-                if (result.applied) masters_.update(optimizer_, {version_ + 1, learning_rate, *clip.gradient_scale});
-                else masters_.discard_gradients();
+                if (result.applied)
+                    masters_.update(optimizer_, {version_ + 1, learning_rate, *clip.gradient_scale});
+                else
+                    masters_.discard_gradients();
                 if (result.skip != Skip::no_valid_tokens) loss_scale_.update(result.applied);
                 strategy_.publish();
                 version_ += result.applied;
@@ -125,33 +137,39 @@ public:
     }
 
     struct Evaluation {
-        ExactSum      loss;              // sum over the valid tokens
+        ExactSum      loss;  // sum over the valid tokens
         std::uint64_t valid_tokens = 0;
     };
     /// Of this rank's sequences, without dropout or gradients. Collective.
     Evaluation evaluate(data::Batch const& batch) {
+        check(batch);
         Evaluation result{.loss = {}, .valid_tokens = data::valid_tokens(batch.labels)};
         threads_.run([&] {
-            for (std::size_t m = 0; m < batch.sequences / micro_batch(batch); ++m) result.loss += forward(batch, m, parallel::Phase::evaluate);
+            for (std::size_t m = 0; m < batch.sequences / micro_batch(batch); ++m)
+                result.loss += forward(batch, m, parallel::Phase::evaluate);
             strategy_.wait();
         });
         return result;
     }
 
-    /// Logits of the token that follows a sequence of at most T tokens. Collective.
+    /// Logits of the token that follows a sequence of 1 to T tokens. Collective.
     std::vector<float> next_token_logits(std::span<std::int32_t const> tokens) {
+        require(!tokens.empty() && tokens.size() <= model_.sizes().sequence, "Trainer: expected 1 to ", model_.sizes().sequence,
+                " tokens to continue, found ", tokens.size());
         return threads_.run([&] {
             data::Batch const batch{.sequences = 1, .length = tokens.size(), .first_sample = 0, .tokens = tokens, .labels = {}};
             auto const        x      = forward_blocks(batch, 0, parallel::Phase::evaluate);  // (N,C)
             auto const        logits = with_unit(root, parallel::Phase::evaluate, batch, 0,
                                                  [&](Pass& pass) { return model_.logits(pass, x.rows(tokens.size() - 1, tokens.size())); });
             strategy_.wait();
+            saved_         = model_.template make_saved<Compute>();  // what an earlier step saved is gone
             auto const row = logits.row(0);
             return std::vector<float>(row.begin(), row.end());
         });
     }
 
-    /// To be called after masters were written from outside: rounds and publishes them, and checks that all ranks hold the same. Collective.
+    /// To be called after masters were written from outside: rounds and publishes them, and checks that all ranks hold the same.
+    /// Collective.
     void weights_changed() {
         threads_.run([&] { masters_.write_weights(); });
         strategy_.publish();
@@ -169,10 +187,10 @@ public:
     std::size_t    rank() const noexcept { return strategy_.rank(); }
     std::size_t    ranks() const noexcept { return strategy_.ranks(); }
 
-    Model const&                            model() const noexcept { return model_; }
+    Model const&                                   model() const noexcept { return model_; }
     typename Model::template Saved<Compute> const& saved() const noexcept { return saved_; }
-    BoundStrategy&                          strategy() noexcept { return strategy_; }
-    MasterCopy&                             masters() noexcept { return masters_; }
+    BoundStrategy&                                 strategy() noexcept { return strategy_; }
+    MasterCopy&                                    masters() noexcept { return masters_; }
 
 private:
     using Pass = nn::Pass<Compute, Storage>;
@@ -187,7 +205,8 @@ private:
 
     auto forward_blocks(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
         workspace_.rewind({});
-        auto x = with_unit(root, phase, batch, m, [&](Pass& pass) { return model_.embed(pass, rows(batch.tokens, batch, m), saved_); });  // (N,C)
+        auto x = with_unit(root, phase, batch, m,
+                           [&](Pass& pass) { return model_.embed(pass, rows(batch.tokens, batch, m), saved_); });  // (N,C)
         for (std::size_t layer = 0; layer < layers(); ++layer)
             x = with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block(layer, pass, x, saved_); });  // (N,C)
         return x;
@@ -200,10 +219,12 @@ private:
         auto const mark  = workspace_.mark();
         auto const scale = static_cast<precision::accumulator<Compute>>(loss_scale_.scale() / static_cast<double>(totals_.valid_tokens()));
 
-        auto dx = with_unit(root, phase, batch, m, [&](Pass& pass) { return model_.loss_backward(pass, rows(batch.labels, batch, m), scale, saved_); });  // (N,C)
+        auto dx = with_unit(root, phase, batch, m,
+                            [&](Pass& pass) { return model_.loss_backward(pass, rows(batch.labels, batch, m), scale, saved_); });  // (N,C)
         dx      = workspace_.keep(mark, dx);
         for (std::size_t layer = layers(); layer-- > 0;) {
-            dx = with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block_backward(layer, pass, dx, saved_); });  // (N,C)
+            dx =
+                with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block_backward(layer, pass, dx, saved_); });  // (N,C)
             dx = workspace_.keep(mark, dx);
         }
         with_unit(root, phase, batch, m, [&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });
@@ -240,16 +261,21 @@ private:
     /// A module has added its gradient of a parameter; the bucket that this completes starts to travel.
     void contributed(std::size_t unit, nn::ParameterIndex parameter) {
         if (!reducing_) return;
-        if (auto const bucket = readiness_.contributed(unit, parameter)) spend(observe::Activity::gradients_wait, [&] { strategy_.reduce(*bucket); });
+        if (auto const bucket = readiness_.contributed(unit, parameter))
+            spend(observe::Activity::gradients_wait, [&] { strategy_.reduce(*bucket); });
+    }
+
+    void check(data::Batch const& batch) const {
+        require(batch.sequences > 0 && batch.sequences % micro_batch(batch) == 0, "Trainer: a step brings ", batch.sequences,
+                " sequences to rank ", rank(), ", expected a multiple of the micro-batch ", micro_batch(batch));
+        require(batch.length > 0 && batch.length <= model_.sizes().sequence, "Trainer: sequences have ", batch.length,
+                " tokens, the model takes 1 to ", model_.sizes().sequence);
+        require(batch.tokens.size() == batch.sequences * batch.length && batch.labels.size() == batch.tokens.size(), "Trainer: a batch of ",
+                batch.sequences, " x ", batch.length, " has ", batch.tokens.size(), " tokens and ", batch.labels.size(), " labels");
     }
 
     void begin_step(data::Batch const& batch) {
-        require(batch.sequences > 0 && batch.sequences % micro_batch(batch) == 0, "Trainer: a step brings ", batch.sequences, " sequences to rank ", rank(),
-                ", expected a multiple of the micro-batch ", micro_batch(batch));
-        require(batch.length > 0 && batch.length <= model_.sizes().sequence, "Trainer: sequences have ", batch.length, " tokens, the model takes 1 to ",
-                model_.sizes().sequence);
-        require(batch.tokens.size() == batch.sequences * batch.length && batch.labels.size() == batch.tokens.size(), "Trainer: a batch of ", batch.sequences, " x ",
-                batch.length, " has ", batch.tokens.size(), " tokens and ", batch.labels.size(), " labels");
+        check(batch);
         clock_.restart();
         memory_.restart();
         totals_.restart(batch);

@@ -12,7 +12,9 @@ namespace lockstep {
 template <class Trainer>
 void load_weights(Trainer& trainer, std::filesystem::path const& path) {
     io::load_weights(path, trainer.model().sizes(), trainer.model().units(),
-                     [&](std::size_t unit, state::Parameter const& parameter, std::span<float const> row_major) { trainer.masters().assign(unit, parameter, row_major); });
+                     [&](std::size_t unit, state::Parameter const& parameter, std::span<float const> row_major) {
+                         trainer.masters().assign(unit, parameter, row_major);
+                     });
     trainer.weights_changed();
 }
 

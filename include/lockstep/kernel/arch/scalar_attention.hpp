@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <span>
 #include <type_traits>
 
 #include "lockstep/kernel/arch/tags.hpp"

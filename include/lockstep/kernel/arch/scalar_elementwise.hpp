@@ -1,5 +1,5 @@
 #pragma once
-// Sums and products of rows, element by element.
+// Sums of rows, element by element.
 
 #include <cstddef>
 
@@ -12,13 +12,6 @@ template <class X, class Y>
 void add_block(scalar, X const* x, Y* y, std::size_t count) noexcept {
     using A = precision::accumulator<Y>;
     for (std::size_t i = 0; i < count; ++i) y[i] = rounded<Y>(static_cast<A>(y[i]) + rounded<A>(x[i]));
-}
-
-/// x *= factor.
-template <class T>
-void scale_block(scalar, precision::accumulator<T> factor, T* x, std::size_t count) noexcept {
-    using A = precision::accumulator<T>;
-    for (std::size_t i = 0; i < count; ++i) x[i] = rounded<T>(static_cast<A>(x[i]) * factor);
 }
 
 }  // namespace lockstep::kernel::arch

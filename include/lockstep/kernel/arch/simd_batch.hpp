@@ -214,9 +214,6 @@ inline Batch exp(Batch x) noexcept {
 /// 1 / (1 + e^-x).
 inline Batch sigmoid(Batch x) noexcept { return Batch(1.0f) / (Batch(1.0f) + exp(-x)); }
 
-/// Hyperbolic tangent; absolute error below 2e-7.
-inline Batch tanh(Batch x) noexcept { return Batch(1.0f) - Batch(2.0f) / (Batch(1.0f) + exp(x + x)); }
-
 }  // namespace lockstep::kernel::arch
 
 #if defined(__GNUC__) && !defined(__clang__)

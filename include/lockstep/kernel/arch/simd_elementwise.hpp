@@ -1,5 +1,5 @@
 #pragma once
-// Sums and products of rows in batches.
+// Sums of rows in batches.
 
 #include <cstddef>
 
@@ -11,11 +11,6 @@ namespace lockstep::kernel::arch {
 template <simd_element X, simd_element Y>
 void add_block(simd, X const* x, Y* y, std::size_t count) noexcept {
     for_batches(count, [&](std::size_t i, auto lanes) { store(y + i, load(y + i, lanes) + load(x + i, lanes), lanes); });
-}
-
-template <simd_element T>
-void scale_block(simd, float factor, T* x, std::size_t count) noexcept {
-    for_batches(count, [&](std::size_t i, auto lanes) { store(x + i, load(x + i, lanes) * Batch(factor), lanes); });
 }
 
 }  // namespace lockstep::kernel::arch

@@ -67,9 +67,9 @@ struct AddSink {
 template <simd_readable X, simd_readable W, simd_readable B, simd_element Y>
 void gemm_forward(simd, View<X, 2> x, Matrix<W> w, View<B, 1> bias, View<Y, 2> y) {
     using Element = std::remove_const_t<W>;
-    ProductSizes const                                 sizes{x.extent(0), w.rows(), w.columns()};
-    AlongSteps<std::remove_const_t<X>> const           rows{x.data(), x.stride(0)};
-    OverwriteSink<Y, std::remove_const_t<B>> const     sink{y.data(), y.stride(0), bias.data()};
+    ProductSizes const                             sizes{x.extent(0), w.rows(), w.columns()};
+    AlongSteps<std::remove_const_t<X>> const       rows{x.data(), x.stride(0)};
+    OverwriteSink<Y, std::remove_const_t<B>> const sink{y.data(), y.stride(0), bias.data()};
     if (w.map.row_major())
         multiply(sizes, rows, AlongSteps<Element>{w.data, w.columns()}, sink);
     else

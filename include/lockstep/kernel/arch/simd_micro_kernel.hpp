@@ -28,7 +28,7 @@ struct MicroTile {
 /// c[rows][columns] = (first ? 0 : c) + sum over the steps of a[step][row] * b[step][column], the new sum apart before it is added.
 /// Every element is one chain over the steps in order, whatever its place in the tile.
 inline void multiply_panels(std::size_t steps, float const* a, float const* b, float* c, bool first) noexcept {
-    constexpr std::size_t rows = MicroTile::rows;
+    constexpr std::size_t   rows = MicroTile::rows;
     std::array<Batch, rows> left, right;
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < rows; ++i) left[i] = right[i] = Batch(0.0f);

@@ -18,7 +18,7 @@ namespace lockstep::kernel::arch {
 inline constexpr std::size_t steps_together = 256;
 
 /// The largest tile: its packed operands and its sums fill about two thirds of a second-level cache of 2 MiB.
-inline constexpr TileLimits tile_limits{MicroTile::rows, MicroTile::columns, 364 / MicroTile::rows * MicroTile::rows, 384};
+inline constexpr TileLimits tile_limits{MicroTile::rows, MicroTile::columns, 364 / MicroTile::rows* MicroTile::rows, 384};
 
 /// Hands every element of c(row, column) = sum over steps of a(row, step) b(column, step) to the sink once.
 /// `sink(row, column, sums, count)` gets `count` neighbours of a row; `sink.expect(row, column)` came before. Tiles run in parallel.

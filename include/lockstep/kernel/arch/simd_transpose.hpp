@@ -30,9 +30,9 @@ inline void transpose(Square& square) noexcept {
             b[i + 2 * j]     = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a[i + j]), _mm512_castps_pd(a[i + 2 + j])));
             b[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a[i + j]), _mm512_castps_pd(a[i + 2 + j])));
         }
-    for (std::size_t j = 0; j < 4; ++j) {  // a 4 x 4 transpose of whole quarters
-        __m512 const even01 = _mm512_shuffle_f32x4(b[j], b[4 + j], 0x88);       // quarters 0, 2 of groups 0 and 1
-        __m512 const odd01  = _mm512_shuffle_f32x4(b[j], b[4 + j], 0xDD);       // quarters 1, 3
+    for (std::size_t j = 0; j < 4; ++j) {                                  // a 4 x 4 transpose of whole quarters
+        __m512 const even01 = _mm512_shuffle_f32x4(b[j], b[4 + j], 0x88);  // quarters 0, 2 of groups 0 and 1
+        __m512 const odd01  = _mm512_shuffle_f32x4(b[j], b[4 + j], 0xDD);  // quarters 1, 3
         __m512 const even23 = _mm512_shuffle_f32x4(b[8 + j], b[12 + j], 0x88);
         __m512 const odd23  = _mm512_shuffle_f32x4(b[8 + j], b[12 + j], 0xDD);
         square[j]           = Batch(_mm512_shuffle_f32x4(even01, even23, 0x88));
@@ -57,7 +57,7 @@ inline void transpose(Square& square) noexcept {
     }
 #else
     alignas(64) std::array<float, width * width> rows;
-    alignas(64) std::array<float, width> column;
+    alignas(64) std::array<float, width>         column;
     for (std::size_t i = 0; i < width; ++i) store(rows.data() + i * width, square[i]);
     for (std::size_t j = 0; j < width; ++j) {
         for (std::size_t i = 0; i < width; ++i) column[i] = rows[i * width + j];

@@ -1,8 +1,0 @@
-#include "lockstep/nn/gpt2.hpp"
-#include "lockstep/tensor/arena_storage.hpp"
-#include "models.hpp"
-#include "run.hpp"
-
-int train_gpt::run_gpt2_fp16(Settings const& settings, lockstep::comm::Communicator const& world) {
-    return run<lockstep::nn::Gpt2<lockstep::tensor::ArenaStorage>, lockstep::precision::Fp16>(settings, world);
-}

@@ -1,8 +1,0 @@
-#include "lockstep/nn/llama.hpp"
-#include "lockstep/tensor/arena_storage.hpp"
-#include "models.hpp"
-#include "run.hpp"
-
-int train_gpt::run_llama_fp16(Settings const& settings, lockstep::comm::Communicator const& world) {
-    return run<lockstep::nn::Llama<lockstep::tensor::ArenaStorage>, lockstep::precision::Fp16>(settings, world);
-}

@@ -1,0 +1,205 @@
+#pragma once
+// Attention forward of one head on the tile unit, with transposed scores: S^T = K Q^T, so that the softmax runs down the rows, one query in
+// each lane, and the weights P^T are the right operand of O^T += V^T P^T as they are (Dao et al. 2022, arXiv:2205.14135, for the running
+// softmax). The queries' blocks are cut into items of up to 64 keys. While the weights of one item are computed in vectors, the tile unit
+// works on the scores of the next and the output of the one before.
+
+#include "lockstep/kernel/arch/amx_tile.hpp"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "lockstep/kernel/arch/amx_attention_dropout.hpp"
+#include "lockstep/kernel/arch/amx_attention_pack.hpp"
+#include "lockstep/kernel/arch/amx_attention_softmax.hpp"
+#include "lockstep/kernel/arch/amx_attention_tiles.hpp"
+#include "lockstep/kernel/arch/amx_exponential.hpp"
+#include "lockstep/precision/bfloat16.hpp"
+#include "lockstep/runtime/scratch.hpp"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
+#pragma GCC diagnostic ignored "-Wuninitialized"
+
+namespace lockstep::kernel::arch {
+
+/// Queries begin .. end-1 (in blocks) of one head.
+struct ForwardTask {
+    HeadRows             queries, keys, values;
+    precision::bfloat16* out;  // of query 0
+    std::size_t          out_stride;
+    float*               lse;    // (T)
+    float                scale;  // of the scores
+    HeadDropout          dropout;
+    std::size_t          begin, end;
+};
+
+namespace detail {
+
+template <std::size_t G>
+class ForwardPass {
+public:
+    ForwardPass(ForwardTask const& task, runtime::ScratchFrame& frame)
+        : task_(task),
+          sums_(frame.take<float>(G * 1024 + apart).data()),
+          scores_(frame.take<float>(2 * item_scores + apart).data()),
+          weights_(frame.take<precision::bfloat16>(2 * item_scores + 2 * apart).data()),
+          queries_(frame.take<precision::bfloat16>(2 * operand + 2 * apart).data()),
+          keys_(frame.take<precision::bfloat16>(task.end * operand).data()),
+          values_(frame.take<precision::bfloat16>(task.end * operand).data()) {}
+
+    LOCKSTEP_AMX_INLINE void run() noexcept {
+        for (std::size_t block = 0; block < task_.begin; ++block) pack_keys(block);
+        RunningSoftmax softmax{};
+        Item           before, now = first_of(task_.begin);
+        softmax.scale = task_.scale * log2_e;
+        softmax.slack = 8 / task_.scale;
+        pack(now);
+        for (std::size_t b = 0; b < now.blocks; ++b) {
+            zero_sums();
+            for (std::size_t g = 0; g < G; ++g) add_scores(now, b, g);
+            store_sums(scores(now) + b * 1024);
+        }
+        while (now.blocks > 0) {
+            Item const next = after(now);
+            if (next.blocks > 0 && next.key == 0) pack(next);
+            bool const drops = task_.dropout.threshold != 0;
+            if (drops) draw(now);
+            softmax.scores  = scores(now);
+            softmax.weights = weights(now);
+            softmax.keep    = drops ? keep_ : nullptr;
+            softmax.pairs   = 0;
+            softmax.end     = now.blocks * 16;
+            softmax.last    = now.last;
+            if (now.key == 0) {
+                start(softmax);
+            } else if (must_rescale(softmax)) {
+                add_outputs(before, softmax, 0);
+                before.blocks = 0;
+                rescale(softmax, sums_, G * 32);
+            }
+            std::size_t const steps = (next.blocks + before.blocks) * G;
+            std::size_t const share = steps == 0 ? 0 : (softmax.end + steps - 1) / steps;
+            for (std::size_t b = 0; b < next.blocks; ++b) {
+                zero_sums();
+                for (std::size_t g = 0; g < G; ++g) {
+                    add_scores(next, b, g);
+                    weigh(softmax, share);
+                }
+                store_sums(scores(next) + b * 1024);
+            }
+            add_outputs(before, softmax, share);
+            weigh(softmax, softmax.end);
+            if (before.blocks > 0 && before.last) store(before);
+            if (now.last) finish(softmax, task_.lse + now.query * head_block, rows(now), task_.dropout.kept, factor_);
+            before = now;
+            now    = next;
+        }
+        add_outputs(before, softmax, 0);
+        store(before);
+    }
+
+private:
+    static constexpr std::size_t operand     = 2 * G * head_tile;  // elements of a packed block
+    static constexpr std::size_t item_scores = 2 * head_block * head_block;
+    static constexpr std::size_t apart       = 208;  // floats: what is worked on at once shall not be a multiple of a page apart
+
+    /// Up to two blocks of keys for one block of queries.
+    struct Item {
+        std::size_t query = 0, key = 0, blocks = 0, number = 0;
+        bool        last = false;  // of the query block: its last block of keys is the diagonal
+    };
+    Item item(std::size_t query, std::size_t key, std::size_t number) const noexcept {
+        if (query == task_.end) return {};
+        std::size_t const blocks = std::min<std::size_t>(2, query + 1 - key);
+        return {query, key, blocks, number, key + blocks == query + 1};
+    }
+    Item first_of(std::size_t query) const noexcept { return item(query, 0, 0); }
+    Item after(Item i) const noexcept { return i.last ? item(i.query + 1, 0, i.number + 1) : item(i.query, i.key + 2, i.number + 1); }
+
+    LOCKSTEP_AMX_INLINE void pack_keys(std::size_t block) noexcept {
+        prefetch_rows<G>(task_.keys, (block + 1) * head_block);
+        prefetch_rows<G>(task_.values, (block + 1) * head_block);
+        pack_row_tiles<G>(task_.keys, block * head_block, keys_ + block * operand);
+        pack_transposed_tiles<G>(task_.values, block * head_block, values_ + block * operand);
+    }
+    /// The queries of an item, and the keys that they are the first to see.
+    LOCKSTEP_AMX_INLINE void pack(Item i) noexcept {
+        std::size_t const row = i.query * head_block;
+        prefetch_to_write<G>(task_.out + row * task_.out_stride, task_.out_stride, rows(i));
+        prefetch_rows<G>(task_.queries, row + head_block);
+        pack_column_pairs<G>(task_.queries, i.query * head_block, queries(i));
+        pack_keys(i.query);
+    }
+
+    precision::bfloat16* queries(Item i) const noexcept { return queries_ + i.query % 2 * operand; }
+    float*               scores(Item i) const noexcept { return scores_ + i.number % 2 * item_scores; }
+    precision::bfloat16* weights(Item i) const noexcept { return weights_ + i.number % 2 * item_scores; }
+    std::size_t          rows(Item i) const noexcept { return std::min(head_block, task_.queries.rows - i.query * head_block); }
+
+    LOCKSTEP_AMX_INLINE void add_scores(Item i, std::size_t b, std::size_t g) noexcept {
+        add_products<TileStreams::left>(keys_ + (i.key + b) * operand + g * head_tile, G * head_tile, queries(i) + g * head_tile,
+                                    G * head_tile);
+    }
+
+    /// O^T += V^T P^T of an item, `share` pairs of keys of the softmax after each step.
+    LOCKSTEP_AMX_INLINE void add_outputs(Item i, RunningSoftmax& softmax, std::size_t share) noexcept {
+        if (i.blocks == 0) return;
+        for (std::size_t g = 0; g < G; ++g) {
+            if (i.key == 0)
+                zero_sums();
+            else
+                load_sums(sums_ + g * 1024);
+            for (std::size_t b = 0; b < i.blocks; ++b) {
+                add_products<TileStreams::left>(values_ + (i.key + b) * operand + 2 * g * head_tile, head_tile, weights(i) + b * 2 * head_tile,
+                                            head_tile);
+                weigh(softmax, share);
+            }
+            store_sums(sums_ + g * 1024);
+        }
+    }
+
+    LOCKSTEP_AMX_INLINE void store(Item i) noexcept {
+        std::size_t const query = i.query * head_block;
+        store_transposed<G>(sums_, factor_, task_.out + query * task_.out_stride, task_.out_stride, rows(i), task_.queries.columns);
+    }
+    LOCKSTEP_AMX_INLINE void draw(Item i) noexcept {
+        for (std::size_t b = 0; b < i.blocks; ++b)
+            kept_weights(task_.dropout.key, task_.dropout.threshold,
+                         task_.dropout.first + i.query * head_block * task_.dropout.stride + (i.key + b) * head_block, task_.dropout.stride,
+                         keep_ + b * 64);
+    }
+
+    ForwardTask const    task_;
+    float*               sums_;     // (32 G, 32) O^T of the block of queries
+    float*               scores_;   // 2 items, (64, 32) each
+    precision::bfloat16* weights_;  // 2 items of 2 blocks, 2 tiles each: pairs of keys, 16 queries
+    precision::bfloat16* queries_;  // 2 blocks in column pairs
+    precision::bfloat16* keys_;     // row tiles
+    precision::bfloat16* values_;   // transposed tiles
+    alignas(64) float factor_[32];  // of the sums of the last block finished
+    std::uint16_t keep_[128];       // of the item: 2 halves of the queries for each key
+};
+
+}  // namespace detail
+
+/// One head, or a part of its queries. G: groups of 32 columns.
+template <std::size_t G>
+LOCKSTEP_AMX_LEAF void attention_forward_head(ForwardTask const& task) {
+    runtime::ScratchFrame  frame;
+    detail::ForwardPass<G> pass(task, frame);
+    DenormalsAreZero const flush;
+    TileScope const        tiles;
+    pass.run();
+}
+
+}  // namespace lockstep::kernel::arch
+
+#pragma GCC diagnostic pop
+
+#endif

@@ -1,0 +1,89 @@
+#pragma once
+// Forward and input-gradient products of a linear layer on tiles: which copy of the weight is read, and what becomes of the sums.
+// N rows (tokens), K inputs, M outputs. A row of the result depends neither on the other rows nor on the number of threads.
+
+#include "lockstep/kernel/arch/amx_blocking.hpp"
+#include "lockstep/kernel/arch/amx_sinks.hpp"
+#include "lockstep/kernel/arch/tags.hpp"
+#include "lockstep/kernel/packed_weights.hpp"
+#include "lockstep/tensor/view.hpp"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+namespace lockstep::kernel::arch {
+
+using tensor::View;
+
+namespace detail {
+
+/// Results that pass the caches are written as they come, column by column; others along the rows, so that lines are met again soon.
+template <class Sink>
+void multiply_forward(View<bfloat16 const, 2> x, ForwardWeights w, Sink const& sink) {
+    PackedProduct const product{x.extent(0), x.extent(1), w.rows,        x.data(),
+                                x.stride(0), w.data,      tile_elements, w.tiles_across() * tile_elements};
+    sink.past_caches() ? multiply_packed<Streams::left>(product, sink) : multiply_packed<Streams::right>(product, sink);
+}
+
+/// The tiles of a column panel of the backward copy lie far apart, in a few sets of the first-level cache: they cannot stay there.
+template <class Sink>
+void multiply_backward(View<bfloat16 const, 2> dy, BackwardWeights w, Sink const& sink) {
+    multiply_packed<Streams::right>(
+        {dy.extent(0), dy.extent(1), w.columns, dy.data(), dy.stride(0), w.data, w.tiles_across() * tile_elements, tile_elements}, sink);
+}
+
+}  // namespace detail
+
+/// y = x W^T + bias. `bias` may be empty.
+template <amx_output B, amx_output Y>
+void gemm_forward(amx, View<bfloat16 const, 2> x,  // (N,K)
+                  ForwardWeights   w,              // [M,K]
+                  View<B const, 1> bias,           // (M) or empty
+                  View<Y, 2>       y,              // (N,M)
+                  Stores           stores = Stores::by_size) {
+    detail::multiply_forward(x, w, StoreSink<Y, B>{{y, stores}, bias.data()});
+}
+
+/// y = x W^T + bias + residual, rounded once. y may be the memory of the residual.
+template <amx_output B, amx_output Y>
+void gemm_forward_residual(amx, View<bfloat16 const, 2> x,    // (N,K)
+                           ForwardWeights          w,         // [M,K]
+                           View<B const, 1>        bias,      // (M) or empty
+                           View<bfloat16 const, 2> residual,  // (N,M)
+                           View<Y, 2>              y,         // (N,M)
+                           Stores                  stores = Stores::by_size) {
+    detail::multiply_forward(x, w, ResidualSink<Y, B>{{y, stores}, bias.data(), SourceRows<bfloat16>(residual)});
+}
+
+/// pre = x W^T + bias, y = gelu(pre).
+template <amx_output B>
+void gemm_forward_gelu(amx, View<bfloat16 const, 2> x,  // (N,K)
+                       ForwardWeights    w,             // [M,K]
+                       View<B const, 1>  bias,          // (M) or empty
+                       View<bfloat16, 2> pre,           // (N,M)
+                       View<bfloat16, 2> y,             // (N,M)
+                       Stores            stores = Stores::by_size) {
+    detail::multiply_forward(x, w, GeluSink<B>{{y, stores}, bias.data(), {pre, stores}});
+}
+
+/// dx = dy W.
+template <amx_output DX>
+void gemm_input_grad(amx, View<bfloat16 const, 2> dy,  // (N,M)
+                     BackwardWeights w,                // [M,K]
+                     View<DX, 2>     dx,               // (N,K)
+                     Stores          stores = Stores::by_size) {
+    detail::multiply_backward(dy, w, StoreSink<DX, float>{{dx, stores}, nullptr});
+}
+
+/// dx = dy W * gelu'(pre).
+template <amx_output DX>
+void gemm_input_grad_gelu(amx, View<bfloat16 const, 2> dy,  // (N,M)
+                          BackwardWeights         w,        // [M,K]
+                          View<bfloat16 const, 2> pre,      // (N,K)
+                          View<DX, 2>             dx,       // (N,K)
+                          Stores                  stores = Stores::by_size) {
+    detail::multiply_backward(dy, w, GeluGradSink<DX>{{dx, stores}, SourceRows<bfloat16>(pre)});
+}
+
+}  // namespace lockstep::kernel::arch
+
+#endif
