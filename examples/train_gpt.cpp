@@ -4,7 +4,7 @@
 #include "lockstep/plan/flops.hpp"
 #include "lockstep/report/machine.hpp"
 #include "lockstep/runtime/cores.hpp"
-#include "train_gpt/models.hpp"
+#include "run.hpp"
 
 namespace {
 
@@ -46,14 +46,14 @@ void check_memory(Settings const& s, lockstep::comm::Communicator const& world) 
                               needs / 0x1p30, " GiB");
 }
 
-int run_model(Settings const& settings, lockstep::comm::Communicator const& world) {
-    switch (settings.precision) {
+MakeTrainer* maker(Precision precision) {
+    switch (precision) {
         case Precision::fp32:
-            return run_fp32(settings, world);
+            return make_fp32_trainer;
         case Precision::fp16:
-            return run_fp16(settings, world);
+            return make_fp16_trainer;
         default:
-            return run_bf16(settings, world);
+            return make_bf16_trainer;
     }
 }
 
@@ -66,6 +66,6 @@ int main(int argc, char** argv) {
         if (!settings) return 0;
         complete(*settings, mpi.world());
         check_memory(*settings, mpi.world());
-        return run_model(*settings, mpi.world());
+        return run(*settings, mpi.world(), maker(settings->precision));
     });
 }

@@ -1,6 +1,5 @@
-#include "models.hpp"
-#include "run.hpp"
+#include "make_trainer.hpp"
 
-int train_gpt::run_bf16(Settings const& settings, lockstep::comm::Communicator const& world) {
-    return run_model<lockstep::precision::Bf16>(settings, world);
+std::unique_ptr<train_gpt::AnyTrainer> train_gpt::make_bf16_trainer(Settings const& settings, lockstep::comm::Communicator const& world) {
+    return make_trainer<lockstep::precision::Bf16>(settings, world);
 }

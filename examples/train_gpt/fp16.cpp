@@ -1,6 +1,5 @@
-#include "models.hpp"
-#include "run.hpp"
+#include "make_trainer.hpp"
 
-int train_gpt::run_fp16(Settings const& settings, lockstep::comm::Communicator const& world) {
-    return run_model<lockstep::precision::Fp16>(settings, world);
+std::unique_ptr<train_gpt::AnyTrainer> train_gpt::make_fp16_trainer(Settings const& settings, lockstep::comm::Communicator const& world) {
+    return make_trainer<lockstep::precision::Fp16>(settings, world);
 }

@@ -1,13 +1,49 @@
-// The parts of a run that depend on no model type.
+// A run of train_gpt: what depends on no model type, which is nearly all of it.
 
 #include "run.hpp"
 
+#include <array>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "lockstep/core/random.hpp"
+#include "lockstep/data/source_text.hpp"
+#include "lockstep/data/token_stream.hpp"
+#include "lockstep/data/tokenizer.hpp"
+#include "lockstep/data/windows.hpp"
+#include "lockstep/plan/flops.hpp"
 #include "lockstep/plan/memory.hpp"
+#include "lockstep/report/terminal.hpp"
+#include "lockstep/train/weights.hpp"
+#include "machine.hpp"
 
 namespace train_gpt {
 
+namespace ls = lockstep;
+
+namespace {
+
+/// Steps in a row that may be skipped before the run gives up.
+constexpr std::uint64_t most_skips = 100;
+
+struct RunData {
+    ls::data::Tokens                train;
+    std::optional<ls::data::Tokens> held_out;
+};
+
+/// How many tokens are generated at the end.
+std::size_t sample_tokens(Settings const& settings, RunData const& data) {
+    return settings.sample.value_or(data.train.is_text() ? 200 : 0);
+}
+
+/// Training and validation tokens. Every id is checked against the vocabulary here.
 RunData open_data(Settings const& settings) {
     std::size_t const      needs = settings.sequence + 1;
     ls::data::Tokens const all = settings.data.empty() ? ls::data::source_text(LOCKSTEP_SOURCE_DIR) : ls::data::Tokens::open(settings.data);
@@ -40,10 +76,7 @@ RunData open_data(Settings const& settings) {
     return data;
 }
 
-std::size_t sample_tokens(Settings const& settings, RunData const& data) {
-    return settings.sample.value_or(data.train.is_text() ? 200 : 0);
-}
-
+/// The metrics must not overwrite what is read.
 void check_metrics_place(Settings const& settings) {
     std::error_code failed;
     auto const      own = [&](char const* flag, std::string const& file) {
@@ -55,6 +88,7 @@ void check_metrics_place(Settings const& settings) {
     own("--init", settings.init);
 }
 
+/// Runs `body` on all ranks and then agrees on how it went: where it failed on some, all raise the error of the first of them.
 void together(ls::comm::Communicator const& world, std::function<void()> const& body) {
     std::string failure;
     try {
@@ -139,6 +173,107 @@ std::int32_t draw_token(std::vector<float> const& logits, double temperature, do
         if (left <= 0) return static_cast<std::int32_t>(i);
     }
     return static_cast<std::int32_t>(best - logits.begin());
+}
+
+/// Mean loss over all full windows of the held-out tokens.
+double evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::data::EvaluationWindows& windows) {
+    ls::ExactSum                                      loss;
+    std::array<std::int64_t, ls::ExactSum::words + 1> words{};
+    for (ls::data::Batch const& batch : windows) {
+        Evaluated const part = trainer.evaluate(batch);
+        loss += part.loss;
+        words.back() += static_cast<std::int64_t>(part.valid_tokens);
+    }
+    std::copy_n(loss.limbs().begin(), ls::ExactSum::words, words.begin());
+    world.start_sum(words).wait();
+    std::span<std::int64_t const> const sums(words);
+    return ls::ExactSum(sums.first<ls::ExactSum::words>()).value() / static_cast<double>(words.back());
+}
+
+/// Continues the prompt. All ranks draw the same tokens.
+std::vector<std::int32_t> sample(AnyTrainer& trainer, Settings const& settings, std::size_t count) {
+    std::vector<std::int32_t> tokens   = ls::data::ByteTokenizer::encode(settings.prompt);
+    constexpr std::uint32_t   sampling = 0x5A000000u;
+    for (std::size_t i = 0; i < count; ++i) {
+        std::size_t const context = std::min(tokens.size(), trainer.sizes().sequence);
+        auto const        logits  = trainer.next_token_logits(std::span(tokens).last(context));
+        tokens.push_back(draw_token(logits, settings.temperature, ls::unit_interval(ls::random_bits({settings.seed, sampling, 0}, i))));
+    }
+    return tokens;
+}
+
+}  // namespace
+
+int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrainer* make_trainer) {
+    using Clock            = std::chrono::steady_clock;
+    std::size_t const rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
+
+    RunData const                              data = open_data(settings);
+    ls::data::TokenStream                      stream(data.train, {.sequence     = settings.sequence,
+                                                                   .global_batch = settings.global_batch,
+                                                                   .rank         = rank,
+                                                                   .ranks        = ranks,
+                                                                   .order        = settings.order,
+                                                                   .seed         = settings.seed,
+                                                                   .ignore_label = settings.ignore_label});
+    std::optional<ls::data::EvaluationWindows> windows;
+    if (data.held_out)
+        windows.emplace(*data.held_out, ls::data::WindowOptions{.sequence     = settings.sequence,
+                                                                .batch        = settings.micro_batch,
+                                                                .rank         = rank,
+                                                                .ranks        = ranks,
+                                                                .ignore_label = settings.ignore_label});
+
+    std::unique_ptr<AnyTrainer> const made    = make_trainer(settings, world);
+    AnyTrainer&                       trainer = *made;
+    if (!settings.init.empty()) ls::load_weights(trainer, settings.init);
+
+    Processor const                          processor = measure_processor(world, settings.threads);
+    std::unique_ptr<ls::report::MetricsFile> metrics;
+    together(world, [&] {
+        if (rank != 0) return;
+        if (!settings.export_dir.empty()) check_export_place(settings.export_dir);
+        if (settings.metrics.empty()) return;
+        check_metrics_place(settings);
+        metrics = std::make_unique<ls::report::MetricsFile>(settings.metrics);  // last: it is the first to write
+    });
+    std::ostream         silent(nullptr);
+    ls::report::Terminal terminal(rank == 0 ? std::cout : silent, 0, settings.steps, ls::report::standard_screen());
+    terminal.header(describe_run(settings, world, processor, data));
+
+    double const  flops   = ls::plan::flops_per_token(settings.sizes, settings.sequence);
+    std::uint64_t skipped = 0;
+    while (trainer.version() < settings.steps) {
+        auto const             start  = Clock::now();
+        ls::data::Batch const& batch  = stream.next();
+        ls::StepResult const   result = trainer.step(batch, settings.schedule(trainer.version()));
+        double const           ms     = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+        double const           wait   = std::chrono::duration<double, std::milli>(stream.last_wait()).count();
+
+        ls::report::StepMetrics line = metrics_of(result, ms, wait, flops, processor.peak_flops);
+        bool const              ends = result.version == settings.steps;
+        if (windows && settings.eval_every != 0 && result.applied && (result.version % settings.eval_every == 0 || ends))
+            line.val_loss = evaluate(trainer, world, *windows);
+        together(world, [&] {
+            if (metrics) metrics->write(line);
+        });
+        terminal.step(line);
+        if (line.val_loss) terminal.evaluation(result.version, *line.val_loss);
+        skipped = result.applied ? 0 : skipped + 1;
+        if (skipped == most_skips)
+            ls::training_error("training: ", most_skips, " steps in a row were skipped at version ", result.version, ": ",
+                               name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")");
+    }
+    terminal.finish();
+
+    bool const        text  = data.train.is_text();
+    std::size_t const count = sample_tokens(settings, data);
+    if (count != 0) {
+        auto const tokens = sample(trainer, settings, count);
+        if (rank == 0) print_sample(tokens, text);
+    }
+    if (!settings.export_dir.empty()) ls::export_weights(trainer, settings.export_dir);
+    return 0;
 }
 
 }  // namespace train_gpt
