@@ -50,6 +50,7 @@ private:
     void begin(int* argc, char*** argv) {
         int initialized = 0, level = MPI_THREAD_SINGLE;
         MPI_Initialized(&initialized);
+        ::setenv("HWLOC_HIDE_ERRORS", "2", 0);  // where there is no /sys, MPICH's hwloc says so on standard error, once a rank
         if (initialized)
             MPI_Query_thread(&level);
         else
