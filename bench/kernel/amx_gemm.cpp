@@ -115,7 +115,8 @@ struct Weight {
         : map(rows, columns, kernel::packed_layout), masters(map.size()), forward(map.size()), backward(map.size()) {
         for (std::size_t r = 0; r < rows; ++r)
             for (std::size_t c = 0; c < columns; ++c) masters.get()[map(r, c)] = normal(r * columns + c);
-        kernel::write_packed_copies(masters.get(), map.size() / kernel::tile_elements, forward.get(), backward.get());
+        kernel::write_weight_copies(true, std::span<float const>(masters.get(), map.size()), std::span(forward.get(), map.size()),
+                                    std::span(backward.get(), map.size()));
     }
 };
 
@@ -127,13 +128,13 @@ void product(benchmark::State& state, Sizes s, arch::Stores stores) {
     std::size_t const tokens  = form == Form::weight_grad ? s.K : s.M;
     std::size_t const outputs = form == Form::input_grad || form == Form::input_grad_gelu ? s.K : form == Form::weight_grad ? s.M : s.N;
     std::size_t const inputs  = form == Form::input_grad || form == Form::input_grad_gelu ? s.N : form == Form::weight_grad ? s.N : s.K;
-    Activations<bfloat16> const     x(tokens, inputs, 1), dy(tokens, outputs, 2), beside(tokens, std::max(inputs, outputs), 3);
-    Activations<Out> const          y(tokens, outputs, 4), dx(tokens, inputs, 5);
-    Weight const                    w(outputs, inputs);
-    Buffer<float> const             bias(outputs);
-    tensor::View<float, 1> const    b(bias.get(), {outputs});
-    kernel::ForwardWeights const    forward{{w.forward.get(), outputs, inputs}};
-    kernel::BackwardWeights const   backward{{w.backward.get(), outputs, inputs}};
+    Activations<bfloat16> const  x(tokens, inputs, 1), dy(tokens, outputs, 2), beside(tokens, std::max(inputs, outputs), 3);
+    Activations<Out> const       y(tokens, outputs, 4), dx(tokens, inputs, 5);
+    Weight const                 w(outputs, inputs);
+    Buffer<float> const          bias(outputs);
+    tensor::View<float, 1> const b(bias.get(), {outputs});
+    arch::ForwardWeights const   forward(state::Matrix<bfloat16 const>{w.forward.get(), w.map.reordered(state::TileOrder::column_pairs)});
+    arch::InputGradWeights const backward(state::Matrix<bfloat16 const>{w.backward.get(), w.map.reordered(state::TileOrder::row_pairs)});
     tensor::View<bfloat16, 2> const beside_y = beside.view().columns(0, outputs), beside_x = beside.view().columns(0, inputs);
     measure(state, s, [&] {
         if constexpr (form == Form::forward) arch::gemm_forward<float>(arch::amx{}, x.view(), forward, b, y.view(), stores);

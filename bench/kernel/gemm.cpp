@@ -51,7 +51,7 @@ void product(benchmark::State& state, Sizes sizes, int threads) {
             auto const run = [&] {
                 if constexpr (form == Form::forward) kernel::gemm_forward(x_view, weight, bias_view, y_view);
                 if constexpr (form == Form::input_grad) kernel::gemm_input_grad(y_view, weight, x_view);
-                if constexpr (form == Form::weight_grad) kernel::gemm_weight_grad(y_view, x_view, weight_grad);
+                if constexpr (form == Form::weight_grad) kernel::gemm_weight_grad(y_view, x_view, weight_grad, {});
             };
             double       processor = 0;
             double const wall      = bench::seconds([&] { processor = bench::processor_seconds(run); });

@@ -151,8 +151,9 @@ public:
         if (strategy_.empty()) not_yet("--strategy " + app_["--strategy"]->as<std::string>());
         if (!reduction_) not_yet("--reduction vendor");
         if (reproducible_) not_yet("--reproducible on");
-        if (isa_ != "auto" && isa_ != "scalar") not_yet("--isa " + isa_);
-        ls::kernel::use(isa_ == "scalar" ? ls::kernel::Isa::scalar : ls::kernel::Isa::simd);
+        if (isa_ == "avx2") not_yet("--isa " + isa_);
+        if (isa_ != "auto")
+            ls::kernel::use(isa_ == "scalar" ? ls::kernel::Isa::scalar : isa_ == "amx" ? ls::kernel::Isa::amx : ls::kernel::Isa::simd);
         if (strategy_ == "single") s_.strategy = Strategy::single;
         if (strategy_ == "replicated") s_.strategy = Strategy::replicated;
         if (strategy_ == "sharded") s_.strategy = Strategy::sharded;

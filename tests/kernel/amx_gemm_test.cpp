@@ -12,8 +12,9 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernel/arch/amx_gemm.hpp"
 #include "lockstep/kernel/arch/amx_weight_grad.hpp"
-#include "lockstep/kernel/packed_weights.hpp"
+#include "lockstep/kernel/gemm.hpp"
 #include "lockstep/kernel/tile_peak.hpp"
+#include "lockstep/kernel/weight_copies.hpp"
 
 using namespace lockstep;
 using kernel::packed_layout;
@@ -38,11 +39,15 @@ struct Weight {
         : map(rows, columns, packed_layout), masters(map.size(), 0.0f), forward(map.size()), backward(map.size()) {
         for (std::size_t r = 0; r < rows; ++r)
             for (std::size_t c = 0; c < columns; ++c) masters[map(r, c)] = number<float>(purpose, r * columns + c);
-        kernel::write_packed_copies(masters.data(), map.size() / kernel::tile_elements, forward.data(), backward.data());
+        kernel::write_weight_copies(true, std::span<float const>(masters), std::span(forward), std::span(backward));
     }
-    double                  operator()(std::size_t r, std::size_t c) const { return static_cast<double>(bfloat16(masters[map(r, c)])); }
-    kernel::ForwardWeights  for_forward() const { return {{forward.data(), map.rows(), map.columns()}}; }
-    kernel::BackwardWeights for_backward() const { return {{backward.data(), map.rows(), map.columns()}}; }
+    double operator()(std::size_t r, std::size_t c) const { return static_cast<double>(bfloat16(masters[map(r, c)])); }
+    state::Matrix<bfloat16 const> forward_matrix() const { return {forward.data(), map.reordered(state::TileOrder::column_pairs)}; }
+    state::Matrix<bfloat16 const> input_grad_matrix() const { return {backward.data(), map.reordered(state::TileOrder::row_pairs)}; }
+#if LOCKSTEP_TILES
+    kernel::arch::ForwardWeights   for_forward() const { return kernel::arch::ForwardWeights(forward_matrix()); }
+    kernel::arch::InputGradWeights for_backward() const { return kernel::arch::InputGradWeights(input_grad_matrix()); }
+#endif
 };
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -349,7 +354,7 @@ TEST_CASE("gelu keeps NaN and is flat far from zero") {
     Weight             w(1, K, 4);
     std::fill(w.masters.begin(), w.masters.end(), 0.0f);
     w.masters[0] = 1.0f;
-    kernel::write_packed_copies(w.masters.data(), 1, w.forward.data(), w.backward.data());
+    kernel::write_weight_copies(true, std::span<float const>(w.masters), std::span(w.forward), std::span(w.backward));
     for (std::size_t i = 0; i < values.size(); ++i) x.view()(i, 0) = bfloat16(values[i]);
     arch::gemm_forward_gelu(arch::amx{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, pre.view(), y.view());
     for (std::size_t i = 0; i + 1 < values.size(); ++i) {
@@ -366,17 +371,47 @@ TEST_CASE("the probe of the tiles multiplies zeros") {
 
 #endif
 
+TEST_CASE("products of weights in both copies are the same through the front door, on every family") {
+    kernel::Isa const before = kernel::isa();
+    for (Sizes s : {Sizes{33, 65, 100}, Sizes{16, 31, 47}, Sizes{1, 1, 1}, Sizes{64, 96, 32}}) {
+        Rows<bfloat16> const x(s.N, s.K, 7, 1), dy(s.N, s.M, 7, 3);
+        Weight const         w(s.M, s.K, 2);
+        for (kernel::Isa isa : {kernel::Isa::scalar, kernel::Isa::simd, kernel::Isa::amx}) {
+            if (!kernel::available(isa)) continue;
+            kernel::use(isa);
+            Rows<float> y(s.N, s.M, 0, 4), dx(s.N, s.K, 0, 5);
+            kernel::gemm_forward(x.read(), w.forward_matrix(), tensor::View<bfloat16 const, 1>{}, y.view());
+            kernel::gemm_input_grad(dy.read(), w.input_grad_matrix(), dx.view());
+            double worst = 0;
+            for (std::size_t n = 0; n < s.N; ++n) {
+                for (std::size_t m = 0; m < s.M; ++m) {
+                    double sum = 0;
+                    for (std::size_t k = 0; k < s.K; ++k) sum += x(n, k) * w(m, k);
+                    worst = std::max(worst, std::fabs(sum - y(n, m)));
+                }
+                for (std::size_t k = 0; k < s.K; ++k) {
+                    double sum = 0;
+                    for (std::size_t m = 0; m < s.M; ++m) sum += dy(n, m) * w(m, k);
+                    worst = std::max(worst, std::fabs(sum - dx(n, k)));
+                }
+            }
+            CHECK(worst < 1e-4);
+        }
+    }
+    kernel::use(before);
+}
+
 TEST_CASE("both copies of a weight hold its elements in their places, with the bits of bfloat16") {
     Weight w(70, 100, 1);
     w.masters[0] = std::numeric_limits<float>::quiet_NaN(), w.masters[1] = -std::numeric_limits<float>::infinity();
     w.masters[2] = 1e-40f, w.masters[3] = 1.00390625f, w.masters[4] = 1.01171875f, w.masters[5] = 3.4e38f, w.masters[6] = -0.0f;
-    kernel::write_packed_copies(w.masters.data(), w.map.size() / kernel::tile_elements, w.forward.data(), w.backward.data());
+    kernel::write_weight_copies(true, std::span<float const>(w.masters), std::span(w.forward), std::span(w.backward));
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < w.map.size(); ++i) {
         std::size_t const   tile = i / kernel::tile_elements * kernel::tile_elements, r = i % kernel::tile_elements / 32, c = i % 32;
         std::uint16_t const bits = bfloat16(w.masters[i]).bits;
-        wrong += w.forward[tile + kernel::forward_place(r, c)].bits != bits;
-        wrong += w.backward[tile + kernel::backward_place(r, c)].bits != bits;
+        wrong += w.forward[tile + (r / 16 * 512 + c / 2 * 32 + r % 16 * 2 + c % 2)].bits != bits;
+        wrong += w.backward[tile + (c / 16 * 512 + r / 2 * 32 + c % 16 * 2 + r % 2)].bits != bits;
     }
     CHECK(wrong == 0);
 }

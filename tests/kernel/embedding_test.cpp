@@ -16,8 +16,10 @@ namespace {
 
 constexpr Layout layouts[]{{},
                            {.panel_rows = 8, .tile_columns = 16},
-                           {.panel_rows = 8, .tile_columns = 16, .transposed_tiles = true},
-                           {.panel_rows = 3, .tile_columns = 5, .transposed_tiles = true}};
+                           {.panel_rows = 8, .tile_columns = 16, .order = state::TileOrder::columns},
+                           {.panel_rows = 3, .tile_columns = 5, .order = state::TileOrder::columns},
+                           {.panel_rows = 32, .tile_columns = 32, .order = state::TileOrder::column_pairs},
+                           {.panel_rows = 32, .tile_columns = 32, .order = state::TileOrder::row_pairs}};
 
 /// A matrix of the flat buffer with its memory; the padding stays zero.
 template <class T>

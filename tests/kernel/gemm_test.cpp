@@ -111,7 +111,12 @@ double worst(std::size_t rows, std::size_t columns, std::size_t steps, Result co
     return most;
 }
 
-std::vector<Layout> const layouts{{}, {4, 3, false}, {4, 3, true}, {32, 32, false}};
+std::vector<Layout> const layouts{{},
+                                  {4, 3},
+                                  {4, 3, state::TileOrder::columns},
+                                  {32, 32},
+                                  {32, 32, state::TileOrder::column_pairs},
+                                  {32, 32, state::TileOrder::row_pairs}};
 
 /// All forms with inputs and weights X, and Y for outputs and for gradients that come in and go out.
 template <class X, class Y>
@@ -143,7 +148,7 @@ void compare_with_reference(Sizes s, Layout layout, std::size_t gap) {
 
     Laid<Sum>       dw(M, K, layout, 8);
     Laid<Sum> const before = dw;
-    kernel::gemm_weight_grad(dy.read(), x.read(), dw.matrix());
+    kernel::gemm_weight_grad(dy.read(), x.read(), dw.matrix(), {});
     CHECK((worst<Sum, Sum>(
                M, K, N, dw, before, [&](std::size_t m, std::size_t n) { return dy(n, m); }, x_nk) <= 1.0));
     CHECK(dw.padding_untouched());
@@ -212,7 +217,7 @@ TEST_CASE("results have the same bits for any number of threads") {
         runtime::Threads(threads).run([&] {
             kernel::gemm_forward(x.read(), w.read(), tensor::View<float const, 1>{}, y.view());
             kernel::gemm_input_grad(dy.read(), w.read(), dx.view());
-            kernel::gemm_weight_grad(dy.read(), x.read(), dw.matrix());
+            kernel::gemm_weight_grad(dy.read(), x.read(), dw.matrix(), {});
             kernel::bias_grad(dy.read(), tensor::View<float, 1>(db.data(), {s.M}));
         });
         ys.push_back(y), dxs.push_back(dx), dws.push_back(dw.data), dbs.push_back(db);
@@ -260,7 +265,7 @@ TEST_CASE("a sum of nothing is the bias, or zero, or leaves what was there") {
         std::vector<float>     bias{1.0f, 2.0f, 3.0f}, y(6, untouched), dx(10, untouched), dw(15, untouched), db(3, untouched);
         tensor::View<float, 2> no_k(y.data(), {2, 0}), no_m(y.data(), {2, 0}), no_n(y.data(), {0, 3});
         state::Matrix<float>   w_no_k{dw.data(), {3, 0}}, w_no_m{dw.data(), {0, 5}}, w{dw.data(), {3, 5}};
-        kernel::gemm_weight_grad(no_n, tensor::View<float, 2>(dx.data(), {0, 5}), w);
+        kernel::gemm_weight_grad(no_n, tensor::View<float, 2>(dx.data(), {0, 5}), w, {});
         kernel::bias_grad(no_n, tensor::View<float, 1>(db.data(), {3}));
         kernel::gemm_forward(tensor::View<float, 2>(dx.data(), {0, 5}), w, tensor::View<float, 1>{}, no_n);
         CHECK(dw == std::vector<float>(15, untouched));
@@ -298,7 +303,7 @@ TEST_CASE("shapes that do not fit are refused with both shapes in the sentence")
     auto const says = [&](std::string const& part, auto&& call) { return sentence_of(call).find(part) != std::string::npos; };
     CHECK(says("found x (2,3), w [5,4], y (2,5)", [&] { kernel::gemm_forward(x, w, tensor::View<float, 1>{}, y); }));
     CHECK(says("found dy (2,5), w [5,4], dx (2,3)", [&] { kernel::gemm_input_grad(y, w, x); }));
-    CHECK(says("found dy (2,5), x (2,3), dw [5,4]", [&] { kernel::gemm_weight_grad(y, x, w); }));
+    CHECK(says("found dy (2,5), x (2,3), dw [5,4]", [&] { kernel::gemm_weight_grad(y, x, w, {}); }));
     CHECK(says("found dy (2,5), db (4)", [&] { kernel::bias_grad(y, tensor::View<float, 1>(data.data(), {4})); }));
 }
 

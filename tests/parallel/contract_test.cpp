@@ -60,8 +60,8 @@ static_assert(!agrees<NoValues> && !communicator<NoValues>);
 struct NeverAcquires : Bound {
     void acquire(std::size_t, Phase) = delete;
 };
-struct AcquiresWritable : Bound {
-    std::span<float> acquire(std::size_t, Phase);
+struct AcquiresAnotherType : Bound {
+    Weights<double> acquire(std::size_t, Phase);
 };
 struct NeverReleases : Bound {
     void release(std::size_t, Phase) = delete;
@@ -99,7 +99,7 @@ struct CountsNothing : Bound {
 
 static_assert(bound_strategy<Bound, Compute>);
 static_assert(!acquires<NeverAcquires, Compute> && !bound_strategy<NeverAcquires, Compute>);
-static_assert(!acquires<AcquiresWritable, Compute> && !bound_strategy<AcquiresWritable, Compute>);
+static_assert(!acquires<AcquiresAnotherType, Compute> && !bound_strategy<AcquiresAnotherType, Compute>);
 static_assert(!releases<NeverReleases> && !bound_strategy<NeverReleases, Compute>);
 static_assert(!collects_gradients<NoGradients, Compute> && !bound_strategy<NoGradients, Compute>);
 static_assert(!reduces<NeverReduces> && !bound_strategy<NeverReduces, Compute>);

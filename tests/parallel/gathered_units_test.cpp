@@ -12,17 +12,17 @@ using namespace lockstep::parallel;
 
 namespace {
 
-/// What happened, in order: "g2" unit 2 is being collected, "w2" it was waited for, "a2" it was given out.
+/// What happened, in order: "g2" unit 2 is being collected, "w2" it was waited for, "a2" it was given out. "g2'" is its second copy.
 std::string& history() {
     static std::string text;
     return text;
 }
 
 struct Gather {
-    std::size_t unit;
-    void        start(std::span<float>) { history() += "g" + std::to_string(unit) + " "; }
+    std::string name;
+    void        start(std::span<float>) { history() += "g" + name + " "; }
     bool        advance() { return false; }
-    void        wait() { history() += "w" + std::to_string(unit) + " "; }
+    void        wait() { history() += "w" + name + " "; }
 };
 
 std::vector<state::Unit> units_of(std::size_t layers) {
@@ -33,15 +33,18 @@ std::vector<state::Unit> units_of(std::size_t layers) {
 
 class Units {
 public:
-    Units(std::size_t layers, std::size_t slots, std::size_t prefetch)
-        : units_(units_of(layers)), layers_(layers), prefetch_(prefetch), gathered_(gathers(), units_, slots) {}
+    Units(std::size_t layers, std::size_t slots, std::size_t prefetch, bool paired = false, bool recompute = false)
+        : units_(units_of(layers)), layers_(layers), prefetch_(prefetch), gathered_(gathers(paired, recompute), units_, slots) {}
 
     void use(std::size_t unit, Phase phase) {
-        auto const weights =
-            gathered_.acquire(unit, phase, prefetch_, [](std::size_t u, std::span<float> buffer) { buffer[0] = static_cast<float>(u); });
-        CHECK(weights[0] == static_cast<float>(unit));  // nobody else's
+        auto const weights = gathered_.acquire(unit, phase, prefetch_, [](std::size_t u, std::size_t copy, std::span<float> buffer) {
+            buffer[0] = static_cast<float>(2 * u + copy);
+        });
+        CHECK(!(weights.forward.empty() && weights.input_grad.empty()));
+        if (!weights.forward.empty()) CHECK(weights.forward[0] == static_cast<float>(2 * unit));  // nobody else's
+        if (!weights.input_grad.empty()) CHECK(weights.input_grad[0] == static_cast<float>(2 * unit + 1));
         history() += "a" + std::to_string(unit) + " ";
-        gathered_.release(unit);
+        gathered_.release(unit, phase);
     }
     std::string step() {
         history().clear();
@@ -58,9 +61,14 @@ public:
     GatheredUnits<Gather, float, tensor::ArenaStorage>& gathered() { return gathered_; }
 
 private:
-    std::vector<Gather> gathers() const {
+    std::vector<Gather> gathers(bool paired, bool recompute) {
         std::vector<Gather> result;
-        for (std::size_t u = 0; u < units_.size(); ++u) result.push_back({u});
+        for (std::size_t u = 0; u < units_.size(); ++u) {
+            units_[u].paired            = paired;
+            units_[u].backward_computes = u == 0 || recompute;
+            result.push_back({std::to_string(u)});
+        }
+        for (std::size_t u = 0; paired && u < units_.size(); ++u) result.push_back({std::to_string(u) + "'"});
         return result;
     }
 
@@ -119,10 +127,35 @@ TEST_CASE("at every depth and number of places each unit is given out whole, and
 
 TEST_CASE("a unit that is in use is not written over: where no place is free the error says so") {
     Units      units(3, 1, 0);
-    auto const fill = [](std::size_t, std::span<float>) {};
+    auto const fill = [](std::size_t, std::size_t, std::span<float>) {};
     units.gathered().acquire(1, Phase::forward, 0, fill);
     CHECK_THROWS_WITH_AS(units.gathered().acquire(2, Phase::forward, 0, fill), doctest::Contains("no buffer is free for unit 2"), Error);
-    units.gathered().release(1);
+    units.gathered().release(1, Phase::forward);
     CHECK_NOTHROW(units.gathered().acquire(2, Phase::forward, 0, fill));
     units.gathered().wait();
+}
+
+TEST_CASE("of two copies each phase collects the one that it reads, and the root both in backward") {
+    Units      units(3, 1, 0, true);
+    auto const expected = "g0 w0 a0 g1 w1 a1 g2 w2 a2 g3 w3 a3 a0 g0' w0' a0 g3' w3' a3 g2' w2' a2 g1' w1' a1 a0 ";
+    CHECK(units.step() == expected);
+    CHECK(units.step() == expected);
+    Units      ahead(3, 2, 1, true);
+    auto const found = ahead.step();
+    CHECK(found.starts_with("g0 w0 g1 a0 w1 g2 a1 w2 g3 a2 w3 g3' a3"));  // the turn to backward is prefetched too
+    for (auto const* copy : {"g0 ", "g1 ", "g2 ", "g3 ", "g0' ", "g1' ", "g2' ", "g3' "}) CHECK(count(found, copy) == 1);
+    Units      kept(3, 4, 1, true);
+    auto const all = kept.step();
+    for (auto const* copy : {"g0 ", "g1 ", "g2 ", "g3 ", "g0' ", "g1' ", "g2' ", "g3' "}) CHECK(count(all, copy) == 1);
+}
+
+TEST_CASE("backward of units that compute again collects both copies") {
+    for (std::size_t slots : {1u, 2u, 3u})
+        for (std::size_t prefetch = 0; prefetch < slots; ++prefetch) {
+            Units      units(3, slots, prefetch, true, true);
+            auto const found = units.step();
+            for (auto const* copy : {"g1' ", "g2' ", "g3' "}) CHECK(count(found, copy) == 1);
+            CHECK(count(found, "a") == 2 * 3 + 4);
+            CHECK(units.step() == found);
+        }
 }

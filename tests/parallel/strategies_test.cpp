@@ -19,11 +19,11 @@ namespace {
 static_assert(communicator<comm::Communicator>);
 static_assert(strategy<Replicated<>> && strategy<Sharded<>> && strategy<Sharded<>, precision::Bf16>);
 
-std::vector<state::Unit> make_units(bool tiny) {
+std::vector<state::Unit> make_units(bool tiny, state::Layout layout = {}) {
     std::vector<state::Unit> units;
     for (std::size_t u = 0; u < 4; ++u) {
         state::Unit     unit{.name = u == 0 ? "root" : "h", .parameters = {}, .size = 0, .root = u == 0};
-        nn::Declaration declaration(unit);
+        nn::Declaration declaration(unit, layout);
         declaration.vector("a", tiny ? 1 : 37, {});
         if (!tiny) declaration.matrix("m", 11, 13, {});
         if (!tiny) declaration.vector("b", u == 0 ? 101 : 5, {});
@@ -54,7 +54,7 @@ std::vector<float> gradients(Options const& options, std::size_t micro_steps, bo
         bound.publish();
         for (std::size_t m = 0; m < micro_steps; ++m) {
             auto const check_weights = [&](std::size_t u, Phase phase) {
-                auto const weights = bound.acquire(u, phase);
+                auto const weights = bound.acquire(u, phase).forward;
                 REQUIRE(weights.size() == units[u].size);
                 bool right = true;
                 for (std::size_t i = 0; i < weights.size(); ++i) right = right && weights[i] == static_cast<float>(1000 * u + i + step);
@@ -164,6 +164,50 @@ TEST_CASE("on a bf16 wire each contribution is rounded once and sums are fp32") 
     }();
     CHECK(gradients<Replicated<>>({.wire = comm::Wire::bf16}, 1) == expected);
     CHECK(gradients<Sharded<>>({.wire = comm::Wire::bf16}, 1) == expected);
+}
+
+/// A step in which each copy of the weights is written with numbers of its own.
+template <class Strategy>
+void check_two_copies(Options const& options, bool recompute) {
+    auto units = make_units(false, {.panel_rows = 4, .tile_columns = 2, .paired_weights = true});
+    for (std::size_t u = 0; u < units.size(); ++u) units[u].backward_computes = u == 0 || recompute;
+    typename Strategy::template Bound<precision::Bf16, tensor::ArenaStorage> bound(world(), units, options);
+    auto const                                                               number = [](std::size_t copy, std::size_t u, std::size_t i) {
+        return precision::bfloat16(static_cast<float>(i % 50 + 50 * u) * (copy == 0 ? 1.0f : -1.0f));
+    };
+    for (std::size_t u = 0; u < units.size(); ++u) {
+        auto const owned = bound.owned(u);
+        REQUIRE(owned.weights_paired.size() == owned.range.size());
+        for (std::size_t i = 0; i < owned.range.size(); ++i) {
+            owned.weights[i]        = number(0, u, owned.range.begin + i);
+            owned.weights_paired[i] = number(1, u, owned.range.begin + i);
+        }
+    }
+    bound.publish();
+    auto const check_copy = [&](auto values, std::size_t copy, std::size_t u) {
+        REQUIRE(values.size() == units[u].size);
+        bool right = true;
+        for (std::size_t i = 0; i < values.size(); ++i) right = right && float(values[i]) == float(number(copy, u, i));
+        CHECK(right);
+    };
+    for (auto const phase : {Phase::forward, Phase::backward})
+        for (std::size_t i = 0; i < units.size(); ++i) {
+            std::size_t const u       = phase == Phase::forward ? i : units.size() - 1 - i;
+            auto const        weights = bound.acquire(u, phase);
+            if (phase == Phase::forward || units[u].backward_computes) check_copy(weights.forward, 0, u);
+            if (phase == Phase::backward) check_copy(weights.input_grad, 1, u);
+            bound.release(u, phase);
+        }
+    bound.wait();
+}
+
+TEST_CASE("two copies of the weights arrive where they are read") {
+    for (bool const recompute : {false, true})
+        for (std::size_t prefetch : {0u, 1u, 9u})
+            for (auto const reshard : {Reshard::always, Reshard::never}) {
+                check_two_copies<Replicated<>>({.prefetch = prefetch, .reshard = reshard}, recompute);
+                check_two_copies<Sharded<>>({.prefetch = prefetch, .reshard = reshard}, recompute);
+            }
 }
 
 TEST_CASE("every element is owned and counted by exactly one rank of Sharded, counted by one of Replicated") {

@@ -7,18 +7,23 @@
 using lockstep::state::Layout;
 using lockstep::state::Matrix;
 using lockstep::state::MatrixMap;
+using lockstep::state::TileOrder;
 
 namespace {
 
 std::vector<Layout> const layouts{
     {},
-    {.transposed_tiles = true},
+    {.order = TileOrder::columns},
     {.panel_rows = 4},
     {.panel_rows = 32, .tile_columns = 32},
-    {.panel_rows = 32, .tile_columns = 32, .transposed_tiles = true},
+    {.panel_rows = 32, .tile_columns = 32, .order = TileOrder::columns},
     {.panel_rows = 1, .tile_columns = 8},
-    {.panel_rows = 1, .tile_columns = 8, .transposed_tiles = true},
-    {.panel_rows = 3, .tile_columns = 5, .transposed_tiles = true},
+    {.panel_rows = 1, .tile_columns = 8, .order = TileOrder::columns},
+    {.panel_rows = 3, .tile_columns = 5, .order = TileOrder::columns},
+    {.panel_rows = 32, .tile_columns = 32, .order = TileOrder::column_pairs},
+    {.panel_rows = 32, .tile_columns = 32, .order = TileOrder::row_pairs},
+    {.panel_rows = 16, .tile_columns = 4, .order = TileOrder::column_pairs},
+    {.panel_rows = 2, .tile_columns = 48, .order = TileOrder::row_pairs},
 };
 
 template <class F>
@@ -82,7 +87,7 @@ TEST_CASE("a granule is a range of whole logical rows") {
 
 TEST_CASE("transposed tiles hold the same elements in the other order") {
     MatrixMap const plain(4, 6, {.panel_rows = 2, .tile_columns = 3}),
-        turned(4, 6, {.panel_rows = 2, .tile_columns = 3, .transposed_tiles = true});
+        turned(4, 6, {.panel_rows = 2, .tile_columns = 3, .order = TileOrder::columns});
     CHECK(plain(0, 0) == 0);
     CHECK(plain(0, 1) == 1);
     CHECK(plain(1, 0) == 3);
@@ -94,7 +99,7 @@ TEST_CASE("transposed tiles hold the same elements in the other order") {
 }
 
 TEST_CASE("a matrix reads and writes through its layout") {
-    MatrixMap const     map(5, 7, {.panel_rows = 2, .tile_columns = 4, .transposed_tiles = true});
+    MatrixMap const     map(5, 7, {.panel_rows = 2, .tile_columns = 4, .order = TileOrder::columns});
     std::vector<float>  buffer(map.size());
     Matrix<float> const matrix{buffer.data(), map};
     for (std::size_t r = 0; r < 5; ++r)

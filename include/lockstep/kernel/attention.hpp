@@ -5,6 +5,8 @@
 #include <concepts>
 #include <type_traits>
 
+#include "lockstep/kernel/arch/amx_attention.hpp"
+#include "lockstep/kernel/arch/amx_attention_backward.hpp"
 #include "lockstep/kernel/arch/scalar_attention.hpp"
 #include "lockstep/kernel/arch/simd_attention.hpp"
 #include "lockstep/kernel/arch/simd_attention_backward.hpp"
@@ -29,6 +31,11 @@ void attention_forward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, (
     require_shape("attention", "qkv", qkv, shape.rows(), shape.qkv_columns());
     require_shape("attention", "out", out, shape.rows(), shape.out_columns());
     require_shape("attention", "lse", lse, shape.batch * shape.heads, shape.sequence);
+#if LOCKSTEP_TILES
+    if constexpr (detail::each_is<precision::bfloat16, X, Y>)
+        if (isa() == Isa::amx && shape.head_size <= arch::tile_head_size)
+            return attention_forward(arch::amx{}, shape, tensor::View<X const, 2>(qkv), out, lse, dropout);
+#endif
     with_arch([&](auto arch) { attention_forward(arch, shape, qkv, out, lse, dropout); });
 }
 
@@ -48,6 +55,12 @@ void attention_backward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, 
     require_shape("attention", "dout", dout, shape.rows(), shape.out_columns());
     require_shape("attention", "lse", lse, shape.batch * shape.heads, shape.sequence);
     require_shape("attention", "dqkv", dqkv, shape.rows(), shape.qkv_columns());
+#if LOCKSTEP_TILES
+    if constexpr (detail::each_is<precision::bfloat16, X, O, DO, DX>)
+        if (isa() == Isa::amx && shape.head_size <= arch::tile_head_size)
+            return attention_backward(arch::amx{}, shape, tensor::View<X const, 2>(qkv), tensor::View<O const, 2>(out),
+                                      tensor::View<DO const, 2>(dout), tensor::View<L const, 2>(lse), dqkv, dropout);
+#endif
     with_arch([&](auto arch) { attention_backward(arch, shape, qkv, out, dout, lse, dqkv, dropout); });
 }
 

@@ -4,13 +4,28 @@
 // N rows (tokens), K inputs, M outputs.
 
 #include "lockstep/core/assertion.hpp"
+#include "lockstep/kernel/arch/amx_gemm.hpp"
+#include "lockstep/kernel/arch/amx_weight_grad.hpp"
 #include "lockstep/kernel/arch/scalar_gemm.hpp"
 #include "lockstep/kernel/arch/simd_gemm.hpp"
 #include "lockstep/kernel/isa.hpp"
+#include "lockstep/kernel/shape.hpp"
 #include "lockstep/state/layout.hpp"
 #include "lockstep/tensor/view.hpp"
 
 namespace lockstep::kernel {
+
+using tensor::View;
+
+namespace detail {
+
+/// True where the tile kernels take a weight: bfloat16 in the order that they read.
+template <class Packed, class W>
+bool in_tiles([[maybe_unused]] state::Matrix<W> w) noexcept {
+    return isa() == Isa::amx && Packed::fits(w.map);
+}
+
+}  // namespace detail
 
 /// y = x W^T + bias. Overwrites y. `bias` may be an empty view.
 template <class X, class W, class B, class Y>
@@ -24,6 +39,11 @@ void gemm_forward(tensor::View<X, 2> x,     // (N,K)
     require(bias.empty() || bias.extent(0) == w.rows(), "gemm_forward: bias (M) expected for w [", w.rows(), ",", w.columns(), "], found (",
             bias.extent(0), ")");
     if (y.size() == 0) return;
+#if LOCKSTEP_TILES
+    if constexpr (detail::each_is<precision::bfloat16, X, W, B> && arch::amx_output<Y>)
+        if (detail::in_tiles<arch::ForwardWeights>(w))
+            return gemm_forward(arch::amx{}, View<X const, 2>(x), arch::ForwardWeights(w), View<B const, 1>(bias), y);
+#endif
     with_arch([&](auto arch) { gemm_forward(arch, x, w, bias, y); });
 }
 
@@ -36,19 +56,12 @@ void gemm_input_grad(tensor::View<DY, 2> dy,    // (N,M)
             "gemm_input_grad: dy (N,M), w [M,K], dx (N,K) expected, found dy (", dy.extent(0), ",", dy.extent(1), "), w [", w.rows(), ",",
             w.columns(), "], dx (", dx.extent(0), ",", dx.extent(1), ")");
     if (dx.size() == 0) return;
+#if LOCKSTEP_TILES
+    if constexpr (detail::each_is<precision::bfloat16, DY, W> && arch::amx_output<DX>)
+        if (detail::in_tiles<arch::InputGradWeights>(w))
+            return gemm_input_grad(arch::amx{}, View<DY const, 2>(dy), arch::InputGradWeights(w), dx);
+#endif
     with_arch([&](auto arch) { gemm_input_grad(arch, dy, w, dx); });
-}
-
-/// dw += dy^T x. Padding of dw is not touched.
-template <class DY, class X, class G>
-void gemm_weight_grad(tensor::View<DY, 2> dy,  // (N,M)
-                      tensor::View<X, 2>  x,   // (N,K)
-                      state::Matrix<G>    dw) {   // [M,K]
-    require(dy.extent(0) == x.extent(0) && dy.extent(1) == dw.rows() && x.extent(1) == dw.columns(),
-            "gemm_weight_grad: dy (N,M), x (N,K), dw [M,K] expected, found dy (", dy.extent(0), ",", dy.extent(1), "), x (", x.extent(0),
-            ",", x.extent(1), "), dw [", dw.rows(), ",", dw.columns(), "]");
-    if (dw.rows() == 0 || dw.columns() == 0) return;
-    with_arch([&](auto arch) { gemm_weight_grad(arch, dy, x, dw); });
 }
 
 /// db += sum of the rows of dy.
@@ -59,6 +72,24 @@ void bias_grad(tensor::View<DY, 2> dy,   // (N,M)
             db.extent(0), ")");
     if (db.size() == 0) return;
     with_arch([&](auto arch) { bias_grad(arch, dy, db); });
+}
+
+/// dw += dy^T x, db += sum of the rows of dy. `db` may be an empty view. Padding of dw is not touched.
+template <class DY, class X, class G>
+void gemm_weight_grad(tensor::View<DY, 2> dy,   // (N,M)
+                      tensor::View<X, 2>  x,    // (N,K)
+                      state::Matrix<G>    dw,   // [M,K]
+                      tensor::View<G, 1>  db) {  // (M) or empty
+    require(dy.extent(0) == x.extent(0) && dy.extent(1) == dw.rows() && x.extent(1) == dw.columns(),
+            "gemm_weight_grad: dy (N,M), x (N,K), dw [M,K] expected, found dy (", dy.extent(0), ",", dy.extent(1), "), x (", x.extent(0),
+            ",", x.extent(1), "), dw [", dw.rows(), ",", dw.columns(), "]");
+#if LOCKSTEP_TILES
+    if constexpr (detail::each_is<precision::bfloat16, DY, X> && std::same_as<G, float>)
+        if (isa() == Isa::amx && dw.map.panel_rows() == 32 && dw.map.tile_columns() == 32 && dw.map.order() == state::TileOrder::rows)
+            return gemm_weight_grad(arch::amx{}, View<DY const, 2>(dy), View<X const, 2>(x), dw, db);
+#endif
+    if (dw.rows() != 0 && dw.columns() != 0) with_arch([&](auto arch) { gemm_weight_grad(arch, dy, x, dw); });
+    if (!db.empty()) bias_grad(dy, db);
 }
 
 }  // namespace lockstep::kernel

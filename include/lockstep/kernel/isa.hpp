@@ -5,18 +5,20 @@
 #include <string_view>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/kernel/arch/cpu_features.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
 
 namespace lockstep::kernel {
 
 /// The kernel families that this version offers, weakest first.
-enum class Isa { scalar, simd };
+enum class Isa { scalar, simd, amx };
 
-constexpr std::string_view name(Isa isa) noexcept { return isa == Isa::scalar ? "scalar" : "simd"; }
+constexpr std::string_view name(Isa isa) noexcept { return isa == Isa::scalar ? "scalar" : isa == Isa::simd ? "simd" : "amx"; }
 
 /// True where the machine can run the family as this program was compiled. The `simd` family uses the compile-time instruction set.
 inline bool available(Isa isa) noexcept {
     if (isa == Isa::scalar) return true;
+    if (isa == Isa::amx && !arch::has_amx()) return false;
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
     bool runs = true;
 #if defined(__AVX512F__)
@@ -36,7 +38,7 @@ inline bool available(Isa isa) noexcept {
 
 namespace detail {
 inline std::atomic<Isa>& chosen_isa() noexcept {
-    static std::atomic<Isa> isa{available(Isa::simd) ? Isa::simd : Isa::scalar};
+    static std::atomic<Isa> isa{available(Isa::amx) ? Isa::amx : available(Isa::simd) ? Isa::simd : Isa::scalar};
     return isa;
 }
 }  // namespace detail
@@ -50,7 +52,7 @@ inline void use(Isa wanted) {
     detail::chosen_isa().store(wanted, std::memory_order_relaxed);
 }
 
-/// Calls f with the tag of the family in use.
+/// Calls f with the tag of the family in use. Kernels that have an `amx` version ask for it themselves: most have none.
 template <class F>
 decltype(auto) with_arch(F&& f) {
     return isa() == Isa::scalar ? f(arch::scalar{}) : f(arch::simd{});

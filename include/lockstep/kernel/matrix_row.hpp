@@ -11,10 +11,10 @@ namespace lockstep::kernel {
 /// Calls body(pointer, distance, first column, number of columns) for the pieces of columns begin..end of one row.
 template <class T, class Body>
 void for_each_row_piece(state::Matrix<T> matrix, std::size_t row, std::size_t begin, std::size_t end, Body const& body) {
-    std::size_t const tile     = matrix.map.tile_columns();
-    std::size_t const distance = tile > 1 && matrix.columns() > 1 ? matrix.map(row, 1) - matrix.map(row, 0) : 1;
+    std::size_t const run      = matrix.map.run();
+    std::size_t const distance = run > 1 && matrix.columns() > 1 ? matrix.map(row, 1) - matrix.map(row, 0) : 1;
     while (begin < end) {
-        std::size_t const next = std::min(end, (begin / tile + 1) * tile);
+        std::size_t const next = std::min(end, (begin / run + 1) * run);
         body(matrix.data + matrix.map(row, begin), distance, begin, next - begin);
         begin = next;
     }

@@ -1,12 +1,22 @@
 #pragma once
 // Checks of shapes, with sentences that name what was expected and what was found.
 
+#include <concepts>
 #include <cstddef>
+#include <type_traits>
 
 #include "lockstep/core/assertion.hpp"
 #include "lockstep/tensor/view.hpp"
 
 namespace lockstep::kernel {
+
+namespace detail {
+
+/// All element types are T, const or not.
+template <class T, class... Ts>
+concept each_is = (std::same_as<std::remove_const_t<Ts>, T> && ...);
+
+}  // namespace detail
 
 /// "gelu_forward: rows of y must be 4, found 3"
 inline void require_extent(char const* kernel, char const* what, std::size_t found, std::size_t expected) {

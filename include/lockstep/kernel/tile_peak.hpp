@@ -18,7 +18,7 @@ public:
     /// Runs once, about 1 ms. The value returned is one number of the result.
     static float run() {
         float result = 0;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
         alignas(64) float sums[256];
         {
             arch::TileScope const tiles;
@@ -37,7 +37,7 @@ public:
     }
 
 private:
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
     static void clear_tiles() noexcept {
         arch::tile_zero<0>(), arch::tile_zero<1>(), arch::tile_zero<2>(), arch::tile_zero<3>();
         arch::tile_zero<4>(), arch::tile_zero<5>(), arch::tile_zero<6>(), arch::tile_zero<7>();

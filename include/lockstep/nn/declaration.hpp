@@ -11,10 +11,13 @@ namespace lockstep::nn {
 /// Where a parameter stands in its unit's table.
 using ParameterIndex = std::size_t;
 
-/// Fills the table of one unit. Matrices get the layout given here, vectors the identity.
+/// Fills the table of one unit. Matrices get the layout given here, vectors the identity. Each starts at a whole cache line where the
+/// matrices have tiles of whole cache lines.
 class Declaration {
 public:
-    explicit Declaration(state::Unit& unit, state::Layout layout = {}) : unit_(unit), layout_(layout) {}
+    explicit Declaration(state::Unit& unit, state::Layout layout = {}) : unit_(unit), layout_(layout) {
+        unit.paired = layout.paired_weights;
+    }
 
     /// A matrix [rows, columns]; weight decay applies to it by default.
     ParameterIndex matrix(std::string name, std::size_t rows, std::size_t columns, state::Initial initial) {
@@ -29,7 +32,7 @@ public:
 
     /// A vector of n elements, without weight decay.
     ParameterIndex vector(std::string name, std::size_t n, state::Initial initial) {
-        return add({.name = std::move(name), .rows = n, .map = {n, 1}, .initial = initial});
+        return add({.name = std::move(name), .rows = n, .map = {n, 1, vector_layout()}, .initial = initial});
     }
 
     /// A second use of a parameter that another module declared: their gradients add up.
@@ -57,6 +60,9 @@ private:
         unit_.parameters.push_back(std::move(parameter));
         return unit_.parameters.size() - 1;
     }
+
+    /// In order, padded to as many elements as a row of a tile has.
+    state::Layout vector_layout() const noexcept { return {.panel_rows = layout_.paired_weights ? layout_.tile_columns : 1}; }
 
     static constexpr std::uint32_t most_places = 256;  // the keys of random numbers hold the unit's number above 8 bits
 

@@ -73,8 +73,8 @@ struct Head {
             auto const        dlogits = logits;
             kernel::cross_entropy_backward(logits, vocab, labels.subspan(begin, end - begin), part(saved.log_sum_exp, begin, end), scale,
                                            dlogits);
-            kernel::gemm_weight_grad(dlogits.columns(0, vocab), h, pass.matrix_gradient(weight_index));
-            kernel::gemm_input_grad(dlogits.columns(0, vocab), pass.matrix(weight_index), dh.rows(begin, end));
+            kernel::gemm_weight_grad(dlogits.columns(0, vocab), h, pass.matrix_gradient(weight_index), {});
+            kernel::gemm_input_grad(dlogits.columns(0, vocab), pass.matrix_for_input_grad(weight_index), dh.rows(begin, end));
         }
         pass.contributed(weight_index);
         return norm.backward(pass, dh, saved.norm);

@@ -37,14 +37,12 @@ struct Linear {
 
     template <class P, class T = typename P::element>
     View<T, 2> backward(P& pass, View<T, 2> dy, Saved<T>& saved) const {
-        kernel::gemm_weight_grad(dy, saved.x, pass.matrix_gradient(weight_index));
+        using Bias = View<typename P::accumulator, 1>;
+        kernel::gemm_weight_grad(dy, saved.x, pass.matrix_gradient(weight_index), with_bias ? pass.vector_gradient(bias_index) : Bias{});
         pass.contributed(weight_index);
-        if (with_bias) {
-            kernel::bias_grad(dy, pass.vector_gradient(bias_index));
-            pass.contributed(bias_index);
-        }
+        if (with_bias) pass.contributed(bias_index);
         auto dx = pass.activation(dy.extent(0), in);  // (N,I)
-        kernel::gemm_input_grad(dy, pass.matrix(weight_index), dx);
+        kernel::gemm_input_grad(dy, pass.matrix_for_input_grad(weight_index), dx);
         return dx;
     }
 

@@ -2,6 +2,7 @@
 // What a trainer needs of a model: its units, and how each runs forward and backward.
 
 #include <concepts>
+#include <optional>
 
 #include "lockstep/core/exact_sum.hpp"
 #include "lockstep/nn/pass.hpp"
@@ -11,9 +12,9 @@ namespace lockstep::nn {
 
 /// What a model is built with besides its sizes.
 struct ModelOptions {
-    float         dropout   = 0;      // on embeddings, attention weights and both residual branches
-    bool          recompute = false;  // keep only the inputs of blocks
-    state::Layout layout    = {};     // of matrices
+    float                        dropout   = 0;      // on embeddings, attention weights and both residual branches
+    bool                         recompute = false;  // keep only the inputs of blocks
+    std::optional<state::Layout> layout    = {};     // of matrices; empty: what the kernels in use read best
 };
 
 /// Is built from sizes and options, and tells its sizes.

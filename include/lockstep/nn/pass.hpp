@@ -30,7 +30,8 @@ public:
     Workspace*             workspace = nullptr;
     state::Unit const*     unit      = nullptr;
     std::size_t            index     = 0;     // of the unit
-    std::span<T const>     weights;           // of the unit, in its layout
+    std::span<T const>     weights;           // of the unit, in its layout: the copy that forward reads
+    std::span<T const>     weights_paired;    // the copy for input gradients; empty where there is one copy. One of both is there.
     std::span<accumulator> gradients;         // of the unit; empty in a forward pass
     std::size_t            batch        = 0;  // B
     std::size_t            sequence     = 0;  // T
@@ -42,9 +43,12 @@ public:
 
     std::size_t tokens() const noexcept { return batch * sequence; }  // N
 
-    state::Matrix<T const> matrix(ParameterIndex i) const { return unit->parameters[i].matrix(weights); }
+    /// A weight, in the order that products of forward prefer.
+    state::Matrix<T const> matrix(ParameterIndex i) const { return weights.empty() ? paired(i) : copy(i); }
+    /// The same weight, in the order that input gradients prefer.
+    state::Matrix<T const> matrix_for_input_grad(ParameterIndex i) const { return weights_paired.empty() ? copy(i) : paired(i); }
     View<T const, 1>       vector(ParameterIndex i) const {
-              auto const values = unit->parameters[i].vector(weights);
+              auto const values = unit->parameters[i].vector(weights.empty() ? weights_paired : weights);
               return {values.data(), {values.size()}};
     }
     state::Matrix<accumulator> matrix_gradient(ParameterIndex i) const { return unit->parameters[i].matrix(gradients); }
@@ -68,6 +72,18 @@ public:
     RandomKey random(std::uint32_t site) const noexcept {
         constexpr std::uint32_t activations = 0x40000000u;
         return {seed, activations | static_cast<std::uint32_t>(index) << 8 | site, static_cast<std::uint32_t>(version)};
+    }
+
+private:
+    state::Matrix<T const> copy(ParameterIndex i) const {
+        auto matrix = unit->parameters[i].matrix(weights);
+        if (unit->paired) matrix.map = matrix.map.reordered(state::TileOrder::column_pairs);
+        return matrix;
+    }
+    state::Matrix<T const> paired(ParameterIndex i) const {
+        auto matrix = unit->parameters[i].matrix(weights_paired);
+        matrix.map  = matrix.map.reordered(state::TileOrder::row_pairs);
+        return matrix;
     }
 };
 

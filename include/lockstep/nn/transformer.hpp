@@ -36,13 +36,16 @@ public:
           block_{Architecture::block(sizes, options), options.recompute},
           head_(Architecture::head(sizes)) {
         state::Unit root{.name = "root", .parameters = {}, .size = 0, .root = true};
-        Declaration root_declaration(root, options.layout);
+        root.backward_computes     = true;  // backward may compute logits again
+        state::Layout const layout = options.layout.value_or(state::Layout{});
+        Declaration         root_declaration(root, layout);
         embedding_.declare(root_declaration);
         head_.declare(root_declaration, embedding_.table_index);
         units_.push_back(std::move(root));
 
         state::Unit block{.name = "block", .parameters = {}};
-        Declaration block_declaration(block, options.layout);
+        block.backward_computes = options.recompute;
+        Declaration block_declaration(block, layout);
         block_.declare(block_declaration);
         for (std::size_t layer = 0; layer < sizes.layers; ++layer) {
             state::Unit unit = block;

@@ -9,53 +9,69 @@
 
 namespace lockstep::parallel {
 
-/// The root has a buffer of its own. Blocks share `slots` buffers: a unit stays until another one needs its place.
+/// The root has buffers of its own. Blocks share `slots` buffers: a unit stays until another one needs its place. Where units have two
+/// copies of their weights, each is collected by itself, for the phase that reads it.
 /// Which unit is collected when is a function of the order of calls alone, so all ranks start the same operations.
 template <class Gather, class Compute, class Storage>
 class GatheredUnits {
 public:
-    /// `gathers[unit]` collects a unit in place, in a buffer that holds this rank's part of it. Unit 0 is the root.
+    /// `gathers[copy * units + unit]` collects a copy of a unit in place, in a buffer that holds this rank's part of it. Unit 0 is the
+    /// root. `slots` counts blocks with all that a phase reads of them.
     GatheredUnits(std::vector<Gather> gathers, std::span<state::Unit const> units, std::size_t slots)
-        : gathers_(std::move(gathers)), layers_(units.size() - 1) {
+        : gathers_(std::move(gathers)), units_(units), layers_(units.size() - 1), roots_(units[0].copies()) {
         std::size_t most = 0;
         for (state::Unit const& unit : units.subspan(1)) most = std::max(most, unit.size);
-        slots_.resize(1 + std::min(slots, layers_));
-        for (std::size_t s = 0; s < slots_.size(); ++s) slots_[s].weights = {s == 0 ? units[0].size : most, observe::Category::gathered};
+        std::size_t const copies = units.back().copies(), at_once = units.back().backward_computes ? copies : 1;
+        slots_.resize(roots_ + (slots >= layers_ ? layers_ * copies : slots * at_once));
+        for (std::size_t s = 0; s < slots_.size(); ++s)
+            slots_[s].weights = {s < roots_ ? units[0].size : most, observe::Category::gathered};
     }
 
     /// Waits until a unit is whole, and starts to collect up to `prefetch` of those that come next.
+    /// `fill_own_part(unit, copy, buffer)` puts this rank's part into the buffer; copy 1 is the one for input gradients.
     template <class FillOwnPart>
-    std::span<Compute const> acquire(std::size_t unit, Phase phase, std::size_t prefetch, FillOwnPart const& fill_own_part) {
-        Slot* slot = find(unit);
-        if (slot == nullptr) slot = start(unit, free_slot(unit, {}), fill_own_part);
-        ++slot->users;
-        slot->last_use = ++clock_;
-        settle(*slot);
+    Weights<Compute> acquire(std::size_t unit, Phase phase, std::size_t prefetch, FillOwnPart const& fill_own_part) {
+        std::span<Compute const> whole[2];
+        for_each_copy({unit, phase}, [&](std::size_t copy) {
+            Slot* slot = find({unit, copy});
+            if (slot == nullptr) slot = start({unit, copy}, free_slot({unit, copy}, {}), fill_own_part);
+            ++slot->users;
+            slot->last_use = ++clock_;
+            settle(*slot);
+            whole[copy] = slot->weights.span().first(units_[unit].size);
+        });
 
         bool const     ends = unit == 0 && previous_.phase == phase && previous_.unit != 0 && previous_.unit != none;
         Schedule const schedule{unit, phase, layers_, ends};
         previous_         = {unit, phase};
         std::size_t ahead = 0;
         for (std::size_t q = 1; ahead < prefetch; ++q) {
-            std::size_t const next = schedule.after(q);
-            if (next == none) break;
-            if (next == unit) continue;
+            Use const next = schedule.after(q);
+            if (next.unit == none) break;
+            if (next.unit == unit && !units_[unit].paired) continue;
             ++ahead;
-            if (find(next) != nullptr) continue;
-            Slot* const place = free_slot(next, schedule, q);
-            if (place == nullptr) break;
-            start(next, place, fill_own_part);
+            bool room = true;
+            for_each_copy(next, [&](std::size_t copy) {
+                Held const wanted{next.unit, copy};
+                if (!room || find(wanted) != nullptr) return;
+                Slot* const place = free_slot(wanted, schedule, q);
+                room              = place != nullptr;
+                if (room) start(wanted, place, fill_own_part);
+            });
+            if (!room) break;
         }
-        return slot->weights.span();
+        return {whole[0], whole[1]};
     }
 
-    void release(std::size_t unit) noexcept {
-        if (Slot* const slot = find(unit)) --slot->users;
+    void release(std::size_t unit, Phase phase) noexcept {
+        for_each_copy({unit, phase}, [&](std::size_t copy) {
+            if (Slot* const slot = find({unit, copy})) --slot->users;
+        });
     }
 
     void advance() {
         for (Slot& slot : slots_)
-            if (slot.arriving) gathers_[slot.unit].advance();
+            if (slot.arriving) gather_of(slot).advance();
     }
 
     /// Ends what is on its way.
@@ -65,15 +81,27 @@ public:
 
     /// Forgets everything: the weights have changed. Nothing may be on its way.
     void invalidate() noexcept {
-        for (Slot& slot : slots_) slot.unit = none;
+        for (Slot& slot : slots_) slot.held = {};
     }
 
 private:
     static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
+    struct Use {
+        std::size_t unit  = none;
+        Phase       phase = Phase::evaluate;
+    };
+
+    /// A copy of a unit's weights.
+    struct Held {
+        std::size_t unit = none, copy = 0;
+
+        bool operator==(Held const&) const = default;
+    };
+
     struct Slot {
         typename Storage::template Buffer<Compute> weights;
-        std::size_t                                unit     = none;
+        Held                                       held;
         std::size_t                                users    = 0;
         bool                                       arriving = false;
         std::uint64_t                              last_use = 0;
@@ -86,31 +114,46 @@ private:
         std::size_t layers = 0;
         bool        ends   = false;  // the root, behind the blocks of its phase
 
-        std::size_t after(std::size_t q) const noexcept {
-            if (unit == none) return none;
-            if (ends) return phase == Phase::forward && q <= layers ? layers + 1 - q : none;
-            if (phase == Phase::backward) return unit == 0 ? (q <= layers ? layers + 1 - q : none) : (q < unit ? unit - q : none);
+        Use after(std::size_t q) const noexcept {
+            if (unit == none) return {};
+            if (ends) return phase == Phase::forward && q <= layers ? Use{layers + 1 - q, Phase::backward} : Use{};
+            if (phase == Phase::backward) return {unit == 0 ? (q <= layers ? layers + 1 - q : none) : (q < unit ? unit - q : none), phase};
             std::size_t const position = unit + q;
-            if (position <= layers) return position;
+            if (position <= layers) return {position, phase};
             std::size_t const back = position - layers;  // 1 is the last block again
-            return phase == Phase::forward && back <= layers ? layers + 1 - back : none;
+            return phase == Phase::forward && back <= layers ? Use{layers + 1 - back, Phase::backward} : Use{};
         }
     };
 
-    Slot* find(std::size_t unit) noexcept {
+    template <class Body>
+    void for_each_copy(Use use, Body const& body) const {
+        CopiesRead const read = copies_read(units_[use.unit], use.phase);
+        if (read.forward) body(std::size_t{0});
+        if (read.input_grad) body(std::size_t{1});
+    }
+
+    bool reads(Use use, Held held) const noexcept {
+        bool found = false;
+        if (use.unit != none && use.unit == held.unit) for_each_copy(use, [&](std::size_t copy) { found = found || copy == held.copy; });
+        return found;
+    }
+
+    Gather& gather_of(Slot const& slot) noexcept { return gathers_[slot.held.copy * units_.size() + slot.held.unit]; }
+
+    Slot* find(Held held) noexcept {
         for (Slot& slot : slots_)
-            if (slot.unit == unit) return &slot;
+            if (slot.held == held) return &slot;
         return nullptr;
     }
 
     /// The slot that has been unused for longest and does not hold one of the next `soon` units; without a schedule one is made free.
-    Slot* free_slot(std::size_t unit, Schedule const& schedule, std::size_t soon = 0) {
-        if (unit == 0) return &slots_[0];
+    Slot* free_slot(Held wanted, Schedule const& schedule, std::size_t soon = 0) {
+        if (wanted.unit == 0) return &slots_[wanted.copy];
         Slot* found = nullptr;
-        for (std::size_t s = 1; s < slots_.size(); ++s) {
+        for (std::size_t s = roots_; s < slots_.size(); ++s) {
             Slot& slot   = slots_[s];
             bool  needed = slot.users != 0;
-            for (std::size_t q = 1; q < soon; ++q) needed = needed || (slot.unit != none && schedule.after(q) == slot.unit);
+            for (std::size_t q = 1; q < soon; ++q) needed = needed || reads(schedule.after(q), slot.held);
             if (!needed && (found == nullptr || slot.last_use < found->last_use)) found = &slot;
         }
         if (found != nullptr) settle(*found);
@@ -118,30 +161,28 @@ private:
     }
 
     template <class FillOwnPart>
-    Slot* start(std::size_t unit, Slot* slot, FillOwnPart const& fill_own_part) {
-        require(slot != nullptr, "parallel: no buffer is free for unit ", unit, ": release what was acquired before");
-        slot->unit     = unit;
+    Slot* start(Held wanted, Slot* slot, FillOwnPart const& fill_own_part) {
+        require(slot != nullptr, "parallel: no buffer is free for unit ", wanted.unit, ": release what was acquired before");
+        slot->held     = wanted;
         slot->arriving = true;
         slot->last_use = ++clock_;
-        fill_own_part(unit, slot->weights.span());
-        gathers_[unit].start(slot->weights.span());
+        fill_own_part(wanted.unit, wanted.copy, slot->weights.span());
+        gather_of(*slot).start(slot->weights.span());
         return slot;
     }
 
     void settle(Slot& slot) {
         if (!slot.arriving) return;
-        gathers_[slot.unit].wait();
+        gather_of(slot).wait();
         slot.arriving = false;
     }
 
-    std::vector<Gather> gathers_;
-    std::size_t         layers_;
-    std::vector<Slot>   slots_;
-    std::uint64_t       clock_ = 0;
-    struct {
-        std::size_t unit  = none;
-        Phase       phase = Phase::evaluate;
-    } previous_;  // what was acquired last
+    std::vector<Gather>          gathers_;
+    std::span<state::Unit const> units_;
+    std::size_t                  layers_, roots_;  // roots: copies of the root
+    std::vector<Slot>            slots_;
+    std::uint64_t                clock_ = 0;
+    Use                          previous_;  // what was acquired last
 };
 
 }  // namespace lockstep::parallel

@@ -6,6 +6,7 @@
 #include "lockstep/parallel/communicator.hpp"
 #include "lockstep/parallel/reduction_queue.hpp"
 #include "lockstep/parallel/strategy.hpp"
+#include "lockstep/parallel/weight_buffers.hpp"
 #include "lockstep/state/shard.hpp"
 
 namespace lockstep::parallel {
@@ -33,7 +34,7 @@ struct Replicated {
               offsets_(state::unit_offsets(units)),
               buckets_(state::backward_buckets(units, std::min(options.first_bucket_bytes, options.bucket_bytes) / sizeof(Master),
                                                options.bucket_bytes / sizeof(Master))),
-              weights_(offsets_.back(), observe::Category::parameters),
+              weights_(units, observe::Category::parameters),
               gradients_(offsets_.back(), observe::Category::gradients),
               wire_(options.wire.value_or(comm::wire_of<typename Precision::reduce>)),
               queue_(operations(), options.overlap) {
@@ -44,9 +45,9 @@ struct Replicated {
         std::size_t   ranks() const noexcept { return static_cast<std::size_t>(sums_.size()); }
         std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-        std::span<Compute const> acquire(std::size_t unit, Phase) {
+        Weights<Compute> acquire(std::size_t unit, Phase) {
             queue_.advance();
-            return part(weights_.span(), unit);
+            return weights_.whole(unit);
         }
         void              release(std::size_t, Phase) { queue_.advance(); }
         std::span<Master> gradients(std::size_t unit) { return part(gradients_.span(), unit); }
@@ -67,7 +68,8 @@ struct Replicated {
 
         Owned<Compute, Master> owned(std::size_t unit) {
             return {{0, units_[unit].size},
-                    part(weights_.span(), unit),
+                    weights_.forward(unit),
+                    weights_.input_grad(unit),
                     part(gradients_.span(), unit),
                     state::shards(units_[unit], ranks())[rank()]};
         }
@@ -100,7 +102,7 @@ struct Replicated {
         std::vector<std::size_t>                   offsets_;
         std::vector<state::GradientBucket>         buckets_;
         std::vector<std::size_t>                   mine_;  // elements of each bucket that this rank sums
-        typename Storage::template Buffer<Compute> weights_;
+        WeightBuffers<Compute, Storage>            weights_;
         typename Storage::template Buffer<Master>  gradients_;
         comm::Wire                                 wire_;
         ReductionQueue<Reduction, Master, Storage> queue_;

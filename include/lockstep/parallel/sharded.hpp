@@ -45,7 +45,8 @@ struct Sharded {
                 shard_offsets_.push_back(shard_offsets_.back() + parts_.back()[rank()].size());
                 if (!unit.root) most = std::max(most, unit.size);
             }
-            weights_   = {shard_offsets_.back(), observe::Category::parameters};
+            for (std::size_t copy = 0; copy < units[0].copies(); ++copy)
+                weights_[copy] = {shard_offsets_.back(), observe::Category::parameters};
             gradients_ = {shard_offsets_.back(), observe::Category::gradients};
             std::size_t const pool =
                 local_ ? units.size() : std::min<std::size_t>(units.size(), 1 + ReductionQueue<Reduction, Master, Storage>::in_flight);
@@ -59,18 +60,17 @@ struct Sharded {
         std::size_t   ranks() const noexcept { return static_cast<std::size_t>(sums_.size()); }
         std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-        std::span<Compute const> acquire(std::size_t unit, Phase phase) {
+        Weights<Compute> acquire(std::size_t unit, Phase phase) {
             queue_.advance();
             gathered_.advance();
-            auto const whole = gathered_.acquire(unit, phase, prefetch_, [this](std::size_t u, std::span<Compute> buffer) {
-                auto const mine = shard(weights_.span(), u);
+            return gathered_.acquire(unit, phase, prefetch_, [this](std::size_t u, std::size_t copy, std::span<Compute> buffer) {
+                auto const mine = shard(weights_[copy].span(), u);
                 std::copy(mine.begin(), mine.end(), buffer.begin() + static_cast<std::ptrdiff_t>(parts_[u][rank()].begin));
                 bytes_sent_ += mine.size_bytes() * (ranks() - 1);
             });
-            return whole.first(units_[unit].size);
         }
-        void release(std::size_t unit, Phase) {
-            gathered_.release(unit);
+        void release(std::size_t unit, Phase phase) {
+            gathered_.release(unit, phase);
             gathered_.advance();
             queue_.advance();
         }
@@ -99,14 +99,16 @@ struct Sharded {
         }
 
         Owned<Compute, Master> owned(std::size_t unit) {
-            return {parts_[unit][rank()], shard(weights_.span(), unit), shard(gradients_.span(), unit), parts_[unit][rank()]};
+            return {parts_[unit][rank()], shard(weights_[0].span(), unit),
+                    units_[unit].paired ? shard(weights_[1].span(), unit) : std::span<Compute>{}, shard(gradients_.span(), unit),
+                    parts_[unit][rank()]};
         }
         void publish() noexcept {
             gathered_.invalidate();
             std::fill(reduced_.begin(), reduced_.end(), false);
         }
         void assemble(std::size_t unit, std::span<Master> whole) {
-            auto gather = gathers_.template all_gather<Master>(parts_[unit], static_cast<int>(units_.size() + unit));
+            auto gather = gathers_.template all_gather<Master>(parts_[unit], static_cast<int>(2 * units_.size() + unit));
             gather.start(whole);
             gather.wait();
         }
@@ -123,8 +125,9 @@ struct Sharded {
 
         std::vector<Gather> gather_operations() const {
             std::vector<Gather> result;
-            for (state::Unit const& unit : units_)
-                result.push_back(gathers_.template all_gather<Compute>(state::shards(unit, ranks()), static_cast<int>(result.size())));
+            for (std::size_t copy = 0; copy < units_[0].copies(); ++copy)
+                for (state::Unit const& unit : units_)
+                    result.push_back(gathers_.template all_gather<Compute>(state::shards(unit, ranks()), static_cast<int>(result.size())));
             return result;
         }
         std::vector<Reduction> reduction_operations() const {
@@ -168,7 +171,7 @@ struct Sharded {
         comm::Wire                                             wire_;
         std::vector<std::vector<state::Range>>                 parts_;          // of each unit, one a rank
         std::vector<std::size_t>                               shard_offsets_;  // of this rank's part of each unit
-        typename Storage::template Buffer<Compute>             weights_;        // this rank's shards
+        typename Storage::template Buffer<Compute>             weights_[2];     // this rank's shards, by copy
         typename Storage::template Buffer<Master>              gradients_;      // of this rank's shards
         GatheredUnits<Gather, Compute, Storage>                gathered_;
         std::vector<typename Storage::template Buffer<Master>> full_gradients_;  // of whole units, one of them the root

@@ -2,6 +2,7 @@
 // Single: one rank holds everything and nothing travels. The reference of all other strategies; needs no MPI.
 
 #include "lockstep/parallel/strategy.hpp"
+#include "lockstep/parallel/weight_buffers.hpp"
 
 namespace lockstep::parallel {
 
@@ -21,16 +22,16 @@ struct Single {
 
         Bound(Alone, std::span<state::Unit const> units, Options const& = {})
             : offsets_(state::unit_offsets(units)),
-              weights_(offsets_.back(), observe::Category::parameters),
+              weights_(units, observe::Category::parameters),
               gradients_(offsets_.back(), observe::Category::gradients) {}
 
         std::size_t   rank() const noexcept { return 0; }
         std::size_t   ranks() const noexcept { return 1; }
         std::uint64_t bytes_sent() const noexcept { return 0; }
 
-        std::span<Compute const> acquire(std::size_t unit, Phase) { return part(weights_.span(), unit); }
-        void                     release(std::size_t, Phase) noexcept {}
-        std::span<Master>        gradients(std::size_t unit) { return part(gradients_.span(), unit); }
+        Weights<Compute>  acquire(std::size_t unit, Phase) { return weights_.whole(unit); }
+        void              release(std::size_t, Phase) noexcept {}
+        std::span<Master> gradients(std::size_t unit) { return part(gradients_.span(), unit); }
 
         std::span<state::GradientBucket const> buckets() const noexcept { return {}; }
         bool                                   reduces_each_micro_step() const noexcept { return false; }
@@ -39,7 +40,7 @@ struct Single {
 
         Owned<Compute, Master> owned(std::size_t unit) {
             state::Range const all{0, offsets_[unit + 1] - offsets_[unit]};
-            return {all, part(weights_.span(), unit), part(gradients_.span(), unit), all};
+            return {all, weights_.forward(unit), weights_.input_grad(unit), part(gradients_.span(), unit), all};
         }
         void publish() noexcept {}
         void assemble(std::size_t, std::span<Master>) noexcept {}
@@ -56,9 +57,9 @@ struct Single {
             return all.subspan(offsets_[unit], offsets_[unit + 1] - offsets_[unit]);
         }
 
-        std::vector<std::size_t>                   offsets_;
-        typename Storage::template Buffer<Compute> weights_;
-        typename Storage::template Buffer<Master>  gradients_;
+        std::vector<std::size_t>                  offsets_;
+        WeightBuffers<Compute, Storage>           weights_;
+        typename Storage::template Buffer<Master> gradients_;
     };
 };
 static_assert(strategy<Single>);

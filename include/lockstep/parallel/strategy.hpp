@@ -39,16 +39,33 @@ struct Options {
 /// The part of a unit that this rank updates.
 template <class Compute, class Master>
 struct Owned {
-    state::Range       range;      // of the unit
-    std::span<Compute> weights;    // of the range; visible to all after `publish`
-    std::span<Master>  gradients;  // of the range, summed over all ranks after `wait`
-    state::Range       counted;    // part of the range that this rank counts in global sums: every element is counted by one rank
+    state::Range       range;           // of the unit
+    std::span<Compute> weights;         // of the range; visible to all after `publish`
+    std::span<Compute> weights_paired;  // of the range, the copy for input gradients; empty where the unit has one copy
+    std::span<Master>  gradients;       // of the range, summed over all ranks after `wait`
+    state::Range       counted;         // part of the range that this rank counts in global sums: every element is counted by one rank
 };
+
+/// A unit's full weights, as the layout of its matrices says.
+template <class Compute>
+struct Weights {
+    std::span<Compute const> forward;     // what forward reads; may be empty in backward
+    std::span<Compute const> input_grad;  // what input gradients read; empty in forward, and where the unit has one copy
+};
+
+/// Whether a phase needs each copy of a unit's weights.
+struct CopiesRead {
+    bool forward = true, input_grad = false;
+};
+constexpr CopiesRead copies_read(state::Unit const& unit, Phase phase) noexcept {
+    bool const backward = unit.paired && phase == Phase::backward;
+    return {!backward || unit.backward_computes, backward};
+}
 
 /// Makes a unit's full weights readable, in its layout, and may start to collect the next ones of the schedule.
 template <class B, class P>
 concept acquires = requires(B b, std::size_t unit, Phase phase) {
-    { b.acquire(unit, phase) } -> std::same_as<std::span<typename P::compute const>>;
+    { b.acquire(unit, phase) } -> std::same_as<Weights<typename P::compute>>;
 };
 
 /// May free what `acquire` made readable.

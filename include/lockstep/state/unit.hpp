@@ -57,10 +57,10 @@ struct Parameter {
     Matrix<T> matrix(std::span<T> unit) const {
         return {unit.data() + offset, map};
     }
-    /// The same for a vector, whose layout is the identity.
+    /// The same for a vector, whose elements lie in order.
     template <class T>
     std::span<T> vector(std::span<T> unit) const {
-        return unit.subspan(offset, size());
+        return unit.subspan(offset, rows);
     }
 };
 
@@ -69,6 +69,11 @@ struct Unit {
     std::vector<Parameter> parameters;
     std::size_t            size = 0;      // elements of each of its buffers, padding included
     bool                   root = false;  // needed from the first layer to the last: stays gathered during a micro-step
+
+    bool paired            = false;  // compute weights are two copies (Layout::paired_weights): one for forward, one for input gradients
+    bool backward_computes = false;  // backward runs parts of forward again, so it reads both
+
+    std::size_t copies() const noexcept { return paired ? 2 : 1; }  // of the compute weights
 };
 
 /// Logical elements of units: padding does not count.

@@ -49,18 +49,19 @@ std::uint64_t configuration_digest(Sizes const& s, Options const& options) {
     std::uint64_t d = digest(0, LOCKSTEP_VERSION_MAJOR << 16 | LOCKSTEP_VERSION_MINOR << 8 | LOCKSTEP_VERSION_PATCH);
     for (std::uint64_t size : {static_cast<std::uint64_t>(s.arch), s.layers, s.heads, s.kv_heads, s.dim, s.ffn, s.vocab, s.sequence})
         d = digest(d, size);
-    d                    = digest(digest(d, std::bit_cast<std::uint64_t>(s.norm_eps)), std::bit_cast<std::uint64_t>(s.rope_theta));
-    d                    = digest(digest(d, options.seed), options.micro_batch);
-    d                    = digest(d, std::bit_cast<std::uint64_t>(options.max_norm));
-    d                    = digest(digest(d, std::bit_cast<std::uint32_t>(options.model.dropout)), options.model.recompute);
-    auto const& layout   = options.model.layout;
-    d                    = digest(digest(digest(d, layout.panel_rows), layout.tile_columns), layout.transposed_tiles);
-    auto const& strategy = options.strategy;
-    d                    = digest(digest(digest(d, strategy.bucket_bytes), strategy.first_bucket_bytes), strategy.prefetch);
-    d                    = digest(d, static_cast<std::uint64_t>(strategy.reshard));
-    d                    = digest(d, strategy.accumulate ? 1 + static_cast<std::uint64_t>(*strategy.accumulate) : 0);
-    d                    = digest(d, strategy.wire ? 1 + static_cast<std::uint64_t>(*strategy.wire) : 0);
-    d                    = digest(d, strategy.overlap);
+    d                          = digest(digest(d, std::bit_cast<std::uint64_t>(s.norm_eps)), std::bit_cast<std::uint64_t>(s.rope_theta));
+    d                          = digest(digest(d, options.seed), options.micro_batch);
+    d                          = digest(d, std::bit_cast<std::uint64_t>(options.max_norm));
+    d                          = digest(digest(d, std::bit_cast<std::uint32_t>(options.model.dropout)), options.model.recompute);
+    state::Layout const layout = options.model.layout.value_or(state::Layout{});
+    d                          = digest(digest(digest(d, layout.panel_rows), layout.tile_columns),
+                                        static_cast<std::uint64_t>(layout.order) << 1 | layout.paired_weights);
+    auto const& strategy       = options.strategy;
+    d                          = digest(digest(digest(d, strategy.bucket_bytes), strategy.first_bucket_bytes), strategy.prefetch);
+    d                          = digest(d, static_cast<std::uint64_t>(strategy.reshard));
+    d                          = digest(d, strategy.accumulate ? 1 + static_cast<std::uint64_t>(*strategy.accumulate) : 0);
+    d                          = digest(d, strategy.wire ? 1 + static_cast<std::uint64_t>(*strategy.wire) : 0);
+    d                          = digest(d, strategy.overlap);
     for (optim::GroupRule const& rule : options.groups.rules) {
         for (char const letter : rule.name_contains) d = digest(d, static_cast<unsigned char>(letter));
         d = digest(digest(d, static_cast<std::uint64_t>(rule.dimensions)), rule.decays ? 1 + std::uint64_t{*rule.decays} : 0);

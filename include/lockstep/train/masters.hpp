@@ -11,6 +11,7 @@
 #include "lockstep/kernel/checksum.hpp"
 #include "lockstep/kernel/convert.hpp"
 #include "lockstep/kernel/norm.hpp"
+#include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/optim/groups.hpp"
 #include "lockstep/optim/optimizer.hpp"
 #include "lockstep/parallel/strategy.hpp"
@@ -63,8 +64,7 @@ public:
 
     /// Rounds the masters into the compute weights.
     void write_weights() {
-        if constexpr (!shared_with_weights)
-            for (std::size_t u = 0; u < units_.size(); ++u) kernel::convert(std::span<Master const>(values_[u]), owned_[u].weights);
+        runtime::parallel_for(pieces_.size(), piece_elements, [&](std::size_t i) { write_weights(pieces_[i]); });
     }
 
     /// The sum of the squares of all gradients that this rank counts; equal bits however they are shared out.
@@ -99,8 +99,7 @@ public:
             optim::Slots<Optimizer, Master> slots;
             for (std::size_t s = 0; s < Optimizer::state_slots; ++s) slots[s] = {piece.slots + s * slot_stride_, n};
             optimizer.update(optim::Slice<Master>{piece.parameter, piece.range, {piece.values, n}, {piece.gradients, n}}, slots, info);
-            if constexpr (!shared_with_weights)
-                kernel::convert_block(std::span<Master const>(piece.values, n), std::span<Compute>(piece.weights, n));
+            write_weights(piece);
             std::fill_n(piece.gradients, n, Master{});
         });
     }
@@ -120,6 +119,7 @@ private:
         Master*          values;
         Master*          gradients;
         Compute*         weights;
+        Compute*         weights_paired;  // null where there is one copy
         Master*          slots;
         double           learning_rate;
     };
@@ -129,6 +129,18 @@ private:
             return owned_[unit].weights;
         else
             return masters_.span().subspan(before, owned_[unit].range.size());
+    }
+
+    static void write_weights(Piece const& piece) {
+        if constexpr (!shared_with_weights) {
+            std::size_t const n      = piece.range.size();
+            auto const        values = std::span<Master const>(piece.values, n);
+            if (piece.weights_paired == nullptr)
+                kernel::convert_block(values, std::span<Compute>(piece.weights, n));
+            else
+                kernel::write_weight_copies(piece.parameter.dimensions > 1, values, std::span(piece.weights, n),
+                                            std::span(piece.weights_paired, n));
+        }
     }
 
     void add_pieces(std::size_t unit, state::Parameter const& parameter, optim::Group group, std::size_t before, std::size_t count) {
@@ -143,6 +155,7 @@ private:
                         values_[unit].data() + at,
                         owned.gradients.data() + at,
                         owned.weights.data() + at,
+                        owned.weights_paired.empty() ? nullptr : owned.weights_paired.data() + at,
                         slots_.span().data() + before + at,
                         group.learning_rate};
             piece.parameter.decays = group.decays;

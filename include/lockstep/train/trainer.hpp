@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/data/batch.hpp"
+#include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/observe/step_clock.hpp"
 #include "lockstep/optim/clipping.hpp"
@@ -59,8 +60,8 @@ public:
     using MasterCopy    = Masters<Precision, Optimizer, Storage>;
 
     Trainer(state::ModelSizes const& sizes, Optimizer optimizer, Communicator const& communicator, TrainerOptions const& options = {})
-        : options_(options),
-          model_(sizes, options.model),
+        : options_(with_layout(options)),
+          model_(sizes, options_.model),
           optimizer_(std::move(optimizer)),
           threads_(options.threads > 0 ? options.threads : runtime::threads_for(parallel::ranks_on_node(communicator))),
           strategy_(communicator, model_.units(), options.strategy),
@@ -68,7 +69,7 @@ public:
           loss_scale_(options.loss_scale),
           readiness_(model_.units(), strategy_.buckets()),
           saved_(model_.template make_saved<Compute>()) {
-        agree(strategy_, configuration_digest(sizes, options), "configuration");
+        agree(strategy_, configuration_digest(sizes, options_), "configuration");
         agree(strategy_, behaviour_digest<Optimizer, Master>(optimizer_), "optimizer");
         threads_.run([&] { masters_.initialize(options_.seed); });
         weights_changed();
@@ -197,6 +198,11 @@ private:
 
     static constexpr std::size_t root = 0;  // unit 0; block l is unit 1 + l
 
+    static TrainerOptions with_layout(TrainerOptions options) {
+        if (!options.model.layout) options.model.layout = kernel::weight_layout<Compute>();
+        return options;
+    }
+
     /// The loss of micro-step m, summed over its valid tokens.
     ExactSum forward(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
         auto const x = forward_blocks(batch, m, phase);  // (N,C)
@@ -246,7 +252,10 @@ private:
         pass.sink         = {this, [](void* self, std::size_t u, nn::ParameterIndex p) { static_cast<Trainer*>(self)->contributed(u, p); }};
 
         spend(observe::Activity::parameters_wait, [&] {
-            pass.weights = strategy_.acquire(unit, phase);
+            parallel::Weights<Compute> const weights = strategy_.acquire(unit, phase);
+
+            pass.weights        = weights.forward;
+            pass.weights_paired = weights.input_grad;
             if (phase == parallel::Phase::backward) pass.gradients = strategy_.gradients(unit);
         });
         struct Release {

@@ -3,7 +3,7 @@
 
 #include "lockstep/kernel/arch/amx_tile.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
 
 #include <algorithm>
 #include <cstddef>

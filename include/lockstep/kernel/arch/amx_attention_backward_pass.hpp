@@ -6,7 +6,7 @@
 
 #include "lockstep/kernel/arch/amx_tile.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
 
 #include <immintrin.h>
 
@@ -149,7 +149,7 @@ private:
         for (std::size_t q = 0; q < s.queries; ++q) {
             if (!s.sees(k, q)) continue;
             add_products<TileStreams::right>(left + (k * span_queries + q) * 1024, head_tile,
-                                         right + (s.query + q) * operand + 2 * g * head_tile, head_tile);
+                                             right + (s.query + q) * operand + 2 * g * head_tile, head_tile);
         }
         store_sums(to);
     }

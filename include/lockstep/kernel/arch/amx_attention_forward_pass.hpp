@@ -6,7 +6,7 @@
 
 #include "lockstep/kernel/arch/amx_tile.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
 
 #include <immintrin.h>
 
@@ -144,7 +144,7 @@ private:
 
     LOCKSTEP_AMX_INLINE void add_scores(Item i, std::size_t b, std::size_t g) noexcept {
         add_products<TileStreams::left>(keys_ + (i.key + b) * operand + g * head_tile, G * head_tile, queries(i) + g * head_tile,
-                                    G * head_tile);
+                                        G * head_tile);
     }
 
     /// O^T += V^T P^T of an item, `share` pairs of keys of the softmax after each step.
@@ -156,8 +156,8 @@ private:
             else
                 load_sums(sums_ + g * 1024);
             for (std::size_t b = 0; b < i.blocks; ++b) {
-                add_products<TileStreams::left>(values_ + (i.key + b) * operand + 2 * g * head_tile, head_tile, weights(i) + b * 2 * head_tile,
-                                            head_tile);
+                add_products<TileStreams::left>(values_ + (i.key + b) * operand + 2 * g * head_tile, head_tile,
+                                                weights(i) + b * 2 * head_tile, head_tile);
                 weigh(softmax, share);
             }
             store_sums(sums_ + g * 1024);

@@ -5,16 +5,36 @@
 #include "lockstep/kernel/arch/amx_blocking.hpp"
 #include "lockstep/kernel/arch/amx_sinks.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
-#include "lockstep/kernel/packed_weights.hpp"
+#include "lockstep/state/layout.hpp"
 #include "lockstep/tensor/view.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
 
 namespace lockstep::kernel::arch {
 
 using tensor::View;
 
+/// A weight [rows, columns] in tiles of 32 x 32: panels of 32 rows, each with its tiles one after another. The kind says which order inside
+/// a tile is meant, see state::TileOrder.
+template <state::TileOrder order>
+struct PackedWeights {
+    bfloat16 const* data = nullptr;
+    std::size_t     rows = 0, columns = 0;
+
+    std::size_t tiles_across() const noexcept { return (columns + block_size - 1) / block_size; }
+
+    static bool fits(state::MatrixMap const& map) noexcept {
+        return map.order() == order && map.panel_rows() == block_size && map.tile_columns() == block_size;
+    }
+    explicit PackedWeights(state::Matrix<bfloat16 const> w) : data(w.data), rows(w.rows()), columns(w.columns()) {
+        require(fits(w.map), "gemm: a packed copy of the weight expected");
+    }
+};
+using ForwardWeights   = PackedWeights<state::TileOrder::column_pairs>;
+using InputGradWeights = PackedWeights<state::TileOrder::row_pairs>;
+
 namespace detail {
+inline constexpr std::size_t tile_elements = block_size * block_size;
 
 /// Results that pass the caches are written as they come, column by column; others along the rows, so that lines are met again soon.
 template <class Sink>
@@ -26,7 +46,7 @@ void multiply_forward(View<bfloat16 const, 2> x, ForwardWeights w, Sink const& s
 
 /// The tiles of a column panel of the backward copy lie far apart, in a few sets of the first-level cache: they cannot stay there.
 template <class Sink>
-void multiply_backward(View<bfloat16 const, 2> dy, BackwardWeights w, Sink const& sink) {
+void multiply_backward(View<bfloat16 const, 2> dy, InputGradWeights w, Sink const& sink) {
     multiply_packed<Streams::right>(
         {dy.extent(0), dy.extent(1), w.columns, dy.data(), dy.stride(0), w.data, w.tiles_across() * tile_elements, tile_elements}, sink);
 }
@@ -68,16 +88,16 @@ void gemm_forward_gelu(amx, View<bfloat16 const, 2> x,  // (N,K)
 /// dx = dy W.
 template <amx_output DX>
 void gemm_input_grad(amx, View<bfloat16 const, 2> dy,  // (N,M)
-                     BackwardWeights w,                // [M,K]
-                     View<DX, 2>     dx,               // (N,K)
-                     Stores          stores = Stores::by_size) {
+                     InputGradWeights w,               // [M,K]
+                     View<DX, 2>      dx,              // (N,K)
+                     Stores           stores = Stores::by_size) {
     detail::multiply_backward(dy, w, StoreSink<DX, float>{{dx, stores}, nullptr});
 }
 
 /// dx = dy W * gelu'(pre).
 template <amx_output DX>
 void gemm_input_grad_gelu(amx, View<bfloat16 const, 2> dy,  // (N,M)
-                          BackwardWeights         w,        // [M,K]
+                          InputGradWeights        w,        // [M,K]
                           View<bfloat16 const, 2> pre,      // (N,K)
                           View<DX, 2>             dx,       // (N,K)
                           Stores                  stores = Stores::by_size) {

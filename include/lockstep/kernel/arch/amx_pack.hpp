@@ -3,7 +3,7 @@
 
 #include "lockstep/kernel/arch/amx_tile.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
 
 #include <immintrin.h>
 
@@ -102,7 +102,7 @@ LOCKSTEP_AMX_INLINE void pack_left_transposed(bfloat16 const* from, std::size_t 
 
 }  // namespace detail
 
-/// Both copies of the tiles of a weight, see packed_weights.hpp.
+/// Both copies of the tiles of a weight, see weight_copies.hpp.
 LOCKSTEP_AMX_LEAF inline void pack_master_tiles(float const* masters, std::size_t tiles, bfloat16* forward, bfloat16* backward) noexcept {
     alignas(64) __m512i rows[32];
     for (std::size_t tile = 0; tile < tiles; ++tile, masters += 1024, forward += 1024, backward += 1024) {

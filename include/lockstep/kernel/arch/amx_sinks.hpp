@@ -5,7 +5,7 @@
 #include "lockstep/kernel/arch/amx_activation.hpp"
 #include "lockstep/kernel/arch/amx_micro_kernel.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
 
 #include <immintrin.h>
 

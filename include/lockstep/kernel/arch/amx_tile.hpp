@@ -4,7 +4,9 @@
 // Written in assembler because the intrinsics of g++ 12 do not tell the compiler that tiles read and write memory, so that it drops the
 // stores that fill a buffer before a tile load. Being assembler, these functions need no target attribute and inline anywhere.
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include "lockstep/kernel/arch/tags.hpp"
+
+#if LOCKSTEP_TILES
 
 #include <array>
 #include <cstddef>

@@ -10,7 +10,7 @@
 #include "lockstep/kernel/arch/panel_parts.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if LOCKSTEP_TILES
 
 #include <algorithm>
 #include <cstddef>
@@ -176,12 +176,12 @@ inline void gemm_weight_grad(amx, tensor::View<bfloat16 const, 2> dy,  // (N,M)
                 PanelRange const row_range = row_parts[task / column_parts.count], column_range = column_parts[task % column_parts.count];
                 if (row_range.first == row_range.last || column_range.first == column_range.last) return;
                 runtime::ScratchFrame own;
-                float* const          strip = own.take<float>(block_elements * near_panels).data();
+                float* const          own_sums = own.take<float>(block_elements * near_panels).data();
                 TokenPanels const     dy_panels{packed_dy, steps}, x_panels{packed_x, steps};
                 if (left)
-                    add_products<Streams::left>(dy_panels, x_panels, dw, row_range, column_range, strip);
+                    add_products<Streams::left>(dy_panels, x_panels, dw, row_range, column_range, own_sums);
                 else
-                    add_products<Streams::right>(dy_panels, x_panels, dw, row_range, column_range, strip);
+                    add_products<Streams::right>(dy_panels, x_panels, dw, row_range, column_range, own_sums);
             });
         for (std::size_t part = 0; !db.empty() && part < PanelParts(steps, pack_steps).count; ++part)
             for (std::size_t m = 0; m < dw.rows(); ++m) db(m) += sums[part * padded + m];

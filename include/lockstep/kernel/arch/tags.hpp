@@ -1,6 +1,13 @@
 #pragma once
 // Architecture tags. A tag inherits from the one it falls back to, so overload resolution picks the best kernel there is.
 
+/// 1 where the compiler can make code for the tile unit, whatever the machine has.
+#if defined(__x86_64__) && defined(__GNUC__)
+#define LOCKSTEP_TILES 1
+#else
+#define LOCKSTEP_TILES 0
+#endif
+
 namespace lockstep::kernel::arch {
 
 struct scalar {};         // plain loops: the reference of every test
