@@ -11,9 +11,13 @@
 
 namespace train_gpt {
 
-Processor measure_processor(lockstep::comm::Communicator const& world, int threads) {
+Processor measure_processor(lockstep::comm::Communicator const& world, int threads, Precision precision) {
     lockstep::runtime::Threads pool(threads);
-    double                     peak = pool.run([] { return lockstep::kernel::measure_peak_flops(); });
+
+    double peak = pool.run([&] {
+        return precision == Precision::bf16 ? lockstep::kernel::measure_peak_flops<lockstep::precision::bfloat16>()
+                                            : lockstep::kernel::measure_peak_flops<float>();
+    });
     world.all_reduce(std::span(&peak, 1));
     return {peak, threads};
 }

@@ -125,7 +125,7 @@ ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator con
         optimizers[static_cast<int>(s.optimizer)], ", ", strategies[static_cast<int>(s.strategy)]);
     add("data", data.train.name(), ", ", data.train.size(), " tokens",
         data.held_out ? ls::sentence(", ", data.held_out->size(), " held out") : "");
-    add("peak flops", ls::report::readable_count(processor.peak_flops), "FLOP/s measured, multiply-adds of all threads");
+    add("peak flops", ls::report::readable_count(processor.peak_flops), "FLOP/s measured in registers, all threads");
     ls::observe::Ledger& ledger = ls::observe::ledger();
     for (std::size_t c = 0; c < ls::observe::categories; ++c) run.bytes[c] = ledger[static_cast<ls::observe::Category>(c)].now.load();
     run.predicted_peak = ledger.total().now.load() +
@@ -228,7 +228,7 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
     AnyTrainer&                       trainer = *made;
     if (!settings.init.empty()) ls::load_weights(trainer, settings.init);
 
-    Processor const                          processor = measure_processor(world, settings.threads);
+    Processor const                          processor = measure_processor(world, settings.threads, settings.precision);
     std::unique_ptr<ls::report::MetricsFile> metrics;
     together(world, [&] {
         if (rank != 0) return;

@@ -75,6 +75,7 @@ TEST_CASE("the norms have the gradients of their formulas") {
 
 TEST_CASE("the activations have the gradients of their formulas") {
     check(Gelu{"g"}, {.columns = 9, .spread = 2});
+    check(GeluFeedForward{Linear{"a", 6, 10}, "g", Linear{"b", 10, 4}}, {.columns = 6});
     check(SwiGlu{"s"}, {.columns = 10, .spread = 2});
 }
 

@@ -140,6 +140,24 @@ TEST_CASE_TEMPLATE("a workspace is a stack: what was taken since a mark goes, or
     CHECK(held(Category::activations) == 0);
 }
 
+TEST_CASE("an arena keeps a tensor whose rows lie apart") {
+    ArenaStorage::Workspace workspace;
+    auto const              mark  = workspace.mark();
+    auto const              first = workspace.take<float, 1>({100});
+    auto const              view  = workspace.take<float, 2>({5, 9}).columns(0, 7);
+    for (std::size_t r = 0; r < 5; ++r)
+        for (std::size_t c = 0; c < 7; ++c) view(r, c) = static_cast<float>(10 * r + c);
+    auto const kept = workspace.keep(mark, view);
+    CHECK(kept.data() == first.data());
+    CHECK(kept.extents() == view.extents());
+    bool right = true;
+    for (std::size_t r = 0; r < 5; ++r)
+        for (std::size_t c = 0; c < 7; ++c) right = right && kept(r, c) == static_cast<float>(10 * r + c);
+    CHECK(right);
+    auto const nothing = workspace.take<float, 2>({0, 9}).columns(0, 7);
+    CHECK(workspace.keep(mark, nothing).size() == 0);
+}
+
 TEST_CASE("an arena grows until the largest step has been, then keeps what it has") {
     ArenaStorage::Workspace workspace;
     auto const              step = [&](std::size_t rows) {

@@ -112,13 +112,6 @@ TEST_CASE_TEMPLATE("a tensor kept right behind the mark stays where it is, one w
     CHECK(counts_up(kept));
 }
 
-TEST_CASE("an arena refuses to keep a view with gaps") {
-    ArenaStorage::Workspace workspace;
-    auto const              mark = workspace.mark();
-    View<float, 2> const    view = workspace.take<float, 2>({3, 8});
-    CHECK_THROWS_WITH_AS(workspace.keep(mark, view.columns(1, 3)), "Workspace::keep: the tensor must be contiguous", lockstep::Error);
-}
-
 TEST_CASE_TEMPLATE("a workspace that moves takes its tensors along", S, ArenaStorage, XtensorStorage) {
     typename S::Workspace workspace;
     View<float, 1> const  view = workspace.template take<float, 1>({1000});

@@ -25,19 +25,31 @@ bool in_tiles([[maybe_unused]] state::Matrix<W> w) noexcept {
     return isa() == Isa::amx && Packed::fits(w.map);
 }
 
-}  // namespace detail
-
-/// y = x W^T + bias. Overwrites y. `bias` may be an empty view.
 template <class X, class W, class B, class Y>
-void gemm_forward(tensor::View<X, 2> x,     // (N,K)
-                  state::Matrix<W>   w,     // [M,K]
-                  tensor::View<B, 1> bias,  // (M) or empty
-                  tensor::View<Y, 2> y) {   // (N,M)
+void require_forward_shapes(View<X, 2> x, state::Matrix<W> w, View<B, 1> bias, View<Y, 2> y) {
     require(x.extent(1) == w.columns() && y.extent(0) == x.extent(0) && y.extent(1) == w.rows(),
             "gemm_forward: x (N,K), w [M,K], y (N,M) expected, found x (", x.extent(0), ",", x.extent(1), "), w [", w.rows(), ",",
             w.columns(), "], y (", y.extent(0), ",", y.extent(1), ")");
     require(bias.empty() || bias.extent(0) == w.rows(), "gemm_forward: bias (M) expected for w [", w.rows(), ",", w.columns(), "], found (",
             bias.extent(0), ")");
+}
+
+template <class DY, class W, class DX>
+void require_input_grad_shapes(View<DY, 2> dy, state::Matrix<W> w, View<DX, 2> dx) {
+    require(dy.extent(1) == w.rows() && dx.extent(0) == dy.extent(0) && dx.extent(1) == w.columns(),
+            "gemm_input_grad: dy (N,M), w [M,K], dx (N,K) expected, found dy (", dy.extent(0), ",", dy.extent(1), "), w [", w.rows(), ",",
+            w.columns(), "], dx (", dx.extent(0), ",", dx.extent(1), ")");
+}
+
+}  // namespace detail
+
+/// y = x W^T + bias. Overwrites y. `bias` may be an empty view.
+template <class X, class W, class B, class Y>
+void gemm_forward(View<X, 2> x,     // (N,K)
+                  state::Matrix<W>   w,     // [M,K]
+                  View<B, 1> bias,  // (M) or empty
+                  View<Y, 2> y) {   // (N,M)
+    detail::require_forward_shapes(x, w, bias, y);
     if (y.size() == 0) return;
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, X, W, B> && arch::amx_output<Y>)
@@ -49,12 +61,10 @@ void gemm_forward(tensor::View<X, 2> x,     // (N,K)
 
 /// dx = dy W. Overwrites dx.
 template <class DY, class W, class DX>
-void gemm_input_grad(tensor::View<DY, 2> dy,    // (N,M)
+void gemm_input_grad(View<DY, 2> dy,    // (N,M)
                      state::Matrix<W>    w,     // [M,K]
-                     tensor::View<DX, 2> dx) {  // (N,K)
-    require(dy.extent(1) == w.rows() && dx.extent(0) == dy.extent(0) && dx.extent(1) == w.columns(),
-            "gemm_input_grad: dy (N,M), w [M,K], dx (N,K) expected, found dy (", dy.extent(0), ",", dy.extent(1), "), w [", w.rows(), ",",
-            w.columns(), "], dx (", dx.extent(0), ",", dx.extent(1), ")");
+                     View<DX, 2> dx) {  // (N,K)
+    detail::require_input_grad_shapes(dy, w, dx);
     if (dx.size() == 0) return;
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, DY, W> && arch::amx_output<DX>)
@@ -66,8 +76,8 @@ void gemm_input_grad(tensor::View<DY, 2> dy,    // (N,M)
 
 /// db += sum of the rows of dy.
 template <class DY, class G>
-void bias_grad(tensor::View<DY, 2> dy,   // (N,M)
-               tensor::View<G, 1>  db) {  // (M)
+void bias_grad(View<DY, 2> dy,   // (N,M)
+               View<G, 1>  db) {  // (M)
     require(dy.extent(1) == db.extent(0), "bias_grad: dy (N,M), db (M) expected, found dy (", dy.extent(0), ",", dy.extent(1), "), db (",
             db.extent(0), ")");
     if (db.size() == 0) return;
@@ -76,10 +86,10 @@ void bias_grad(tensor::View<DY, 2> dy,   // (N,M)
 
 /// dw += dy^T x, db += sum of the rows of dy. `db` may be an empty view. Padding of dw is not touched.
 template <class DY, class X, class G>
-void gemm_weight_grad(tensor::View<DY, 2> dy,   // (N,M)
-                      tensor::View<X, 2>  x,    // (N,K)
+void gemm_weight_grad(View<DY, 2> dy,   // (N,M)
+                      View<X, 2>  x,    // (N,K)
                       state::Matrix<G>    dw,   // [M,K]
-                      tensor::View<G, 1>  db) {  // (M) or empty
+                      View<G, 1>  db) {  // (M) or empty
     require(dy.extent(0) == x.extent(0) && dy.extent(1) == dw.rows() && x.extent(1) == dw.columns(),
             "gemm_weight_grad: dy (N,M), x (N,K), dw [M,K] expected, found dy (", dy.extent(0), ",", dy.extent(1), "), x (", x.extent(0),
             ",", x.extent(1), "), dw [", dw.rows(), ",", dw.columns(), "]");

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <limits>
 
 #include "lockstep/kernel/arch/simd_batch.hpp"
+#include "lockstep/kernel/isa.hpp"
+#include "lockstep/kernel/tile_peak.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
 
 namespace lockstep::kernel {
@@ -34,17 +37,29 @@ public:
     }
 };
 
-/// Floating-point operations per second of all threads of the surrounding `Threads::run`; takes some milliseconds.
-inline double measure_peak_flops() {
-    constexpr std::size_t    tasks = 64;
+namespace detail {
+
+/// `tasks` runs of a probe on the threads at hand, five times: the best rate.
+template <class Probe, std::size_t tasks>
+double best_rate() {
     std::array<float, tasks> results{};
     double                   best = std::numeric_limits<double>::infinity();
     for (int repeat = 0; repeat < 5; ++repeat) {
         auto const begin = std::chrono::steady_clock::now();
-        runtime::parallel_for(tasks, FmaProbe::rounds * FmaProbe::chains, [&](std::size_t i) { results[i] = FmaProbe::run(); });
+        runtime::parallel_for(tasks, Probe::rounds * Probe::chains, [&](std::size_t i) { results[i] = Probe::run(); });
         best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
-    return tasks * FmaProbe::flop / best;
+    return tasks * Probe::flop / best;
+}
+
+}  // namespace detail
+
+/// Floating-point operations per second of all threads of the surrounding `Threads::run`, by the fastest unit in use for the compute type:
+/// tiles for bfloat16 where there are any, else fp32 multiply-adds. Takes some milliseconds.
+template <class Compute = float>
+double measure_peak_flops() {
+    if (std::same_as<Compute, precision::bfloat16> && isa() == Isa::amx) return detail::best_rate<TileProbe, 8>();
+    return detail::best_rate<FmaProbe, 64>();
 }
 
 }  // namespace lockstep::kernel

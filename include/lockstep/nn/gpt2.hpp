@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "lockstep/nn/activation.hpp"
 #include "lockstep/nn/attention.hpp"
+#include "lockstep/nn/feed_forward.hpp"
 #include "lockstep/nn/gpt2_sizes.hpp"
 #include "lockstep/nn/linear.hpp"
 #include "lockstep/nn/normalize.hpp"
@@ -19,7 +19,7 @@ struct Gpt2Architecture {
 
     using Norm      = LayerNorm;
     using Attention = Sequential<LayerNorm, Linear, CausalAttention, Linear, Dropout>;
-    using Mlp       = Sequential<LayerNorm, Linear, Gelu, Linear, Dropout>;
+    using Mlp       = Sequential<LayerNorm, GeluFeedForward, Dropout>;
     using Block     = Sequential<Residual<Attention>, Residual<Mlp>>;
 
     static Embedding embedding(state::ModelSizes const& s, ModelOptions const& o) {
@@ -30,11 +30,13 @@ struct Gpt2Architecture {
         double const eps        = s.norm_eps;
         float const  projection = 0.02f / std::sqrt(2.0f * static_cast<float>(s.layers));
         Heads const  heads{s.heads, s.kv_heads, s.dim / s.heads};
-        return Block{{Attention{LayerNorm{"ln_1", s.dim, eps}, Linear{"attn.c_attn", s.dim, heads.projected()},
-                                CausalAttention{"attn", heads, o.dropout}, Linear{"attn.c_proj", s.dim, s.dim, true, projection},
-                                Dropout{o.dropout}}},
-                     {Mlp{LayerNorm{"ln_2", s.dim, eps}, Linear{"mlp.c_fc", s.dim, s.ffn}, Gelu{"mlp.gelu"},
-                          Linear{"mlp.c_proj", s.ffn, s.dim, true, projection}, Dropout{o.dropout}}}};
+        return Block{
+            {Attention{LayerNorm{"ln_1", s.dim, eps}, Linear{"attn.c_attn", s.dim, heads.projected()},
+                       CausalAttention{"attn", heads, o.dropout}, Linear{"attn.c_proj", s.dim, s.dim, true, projection},
+                       Dropout{o.dropout}}},
+            {Mlp{LayerNorm{"ln_2", s.dim, eps},
+                 GeluFeedForward{Linear{"mlp.c_fc", s.dim, s.ffn}, "mlp.gelu", Linear{"mlp.c_proj", s.ffn, s.dim, true, projection}},
+                 Dropout{o.dropout}}}};
     }
 
     static Head<Norm> head(state::ModelSizes const& s) { return {LayerNorm{"ln_f", s.dim, s.norm_eps}, "", s.vocab, s.dim}; }

@@ -31,19 +31,31 @@ struct Linear {
     View<T, 2> forward(P& pass, View<T, 2> x, Saved<T>& saved) const {
         saved.x = x;
         auto y  = pass.activation(x.extent(0), out);  // (N,O)
-        kernel::gemm_forward(x, pass.matrix(weight_index), with_bias ? pass.vector(bias_index) : View<T const, 1>{}, y);
+        kernel::gemm_forward(x, pass.matrix(weight_index), bias(pass), y);
         return y;
+    }
+
+    /// The vector b, or an empty view.
+    template <class P>
+    auto bias(P const& pass) const {
+        return with_bias ? pass.vector(bias_index) : View<typename P::element const, 1>{};
     }
 
     template <class P, class T = typename P::element>
     View<T, 2> backward(P& pass, View<T, 2> dy, Saved<T>& saved) const {
-        using Bias = View<typename P::accumulator, 1>;
-        kernel::gemm_weight_grad(dy, saved.x, pass.matrix_gradient(weight_index), with_bias ? pass.vector_gradient(bias_index) : Bias{});
-        pass.contributed(weight_index);
-        if (with_bias) pass.contributed(bias_index);
+        add_gradients(pass, dy, saved.x);
         auto dx = pass.activation(dy.extent(0), in);  // (N,I)
         kernel::gemm_input_grad(dy, pass.matrix_for_input_grad(weight_index), dx);
         return dx;
+    }
+
+    /// Adds the gradients of W and b.
+    template <class P, class T = typename P::element>
+    void add_gradients(P& pass, View<T, 2> dy, View<T, 2> x) const {
+        using Bias = View<typename P::accumulator, 1>;
+        kernel::gemm_weight_grad(dy, x, pass.matrix_gradient(weight_index), with_bias ? pass.vector_gradient(bias_index) : Bias{});
+        pass.contributed(weight_index);
+        if (with_bias) pass.contributed(bias_index);
     }
 
     template <class T, class F>

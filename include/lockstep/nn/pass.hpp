@@ -7,6 +7,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/nn/declaration.hpp"
 #include "lockstep/precision/mixed.hpp"
+#include "lockstep/tensor/row_stride.hpp"
 #include "lockstep/tensor/storage.hpp"
 
 namespace lockstep::nn {
@@ -63,7 +64,9 @@ public:
     }
 
     /// A new activation (rows, columns), uninitialised.
-    View<T, 2> activation(std::size_t rows, std::size_t columns) const { return workspace->template take<T, 2>({rows, columns}); }
+    View<T, 2> activation(std::size_t rows, std::size_t columns) const {
+        return workspace->template take<T, 2>({rows, tensor::row_stride(columns, sizeof(T))}).columns(0, columns);
+    }
 
     /// A new vector of statistics, uninitialised.
     View<accumulator, 1> statistics(std::size_t n) const { return workspace->template take<accumulator, 1>({n}); }

@@ -42,11 +42,12 @@ struct ArenaStorage {
 
         template <class T, std::size_t Rank>
         View<T, Rank> keep(Mark mark, View<T, Rank> view) {
-            require(view.contiguous(), "Workspace::keep: the tensor must be contiguous");
+            std::size_t elements = view.size() == 0 ? 0 : 1;  // from the first to the last, with the gaps between rows
+            for (std::size_t d = 0; elements != 0 && d < Rank; ++d) elements += (view.extent(d) - 1) * view.stride(d);
             rewind(mark);
-            auto kept = take<T, Rank>(view.extents());
-            std::memmove(kept.data(), view.data(), view.size() * sizeof(T));
-            return kept;
+            T* const kept = take<T, 1>({elements}).data();
+            if (elements != 0) std::memmove(kept, view.data(), elements * sizeof(T));
+            return {kept, view.extents(), view.strides()};
         }
 
     private:

@@ -1,0 +1,83 @@
+// Whole training steps in bf16 with AdamW on one rank and all its cores: forward, backward, update. Each step lies between two runs of the
+// probe of the compute type on the same threads, because the clock drifts. Counters, medians over the steps: tokens_per_s, flop_per_s
+// (plan::flops_per_token) and of_peak, the ratio to the probe. Tokens and initial weights are random.
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "lockstep/core/random.hpp"
+#include "lockstep/kernel/peak.hpp"
+#include "lockstep/nn/gpt2.hpp"
+#include "lockstep/optim/adamw.hpp"
+#include "lockstep/plan/flops.hpp"
+#include "lockstep/precision/mixed.hpp"
+#include "lockstep/tensor/arena_storage.hpp"
+#include "lockstep/train/trainer.hpp"
+#include "probe.hpp"
+
+namespace {
+
+using namespace lockstep;
+using Model = nn::Gpt2<tensor::ArenaStorage>;
+using Step  = Trainer<Model, precision::Bf16, optim::AdamW, parallel::Single>;
+
+double median(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+    return values[values.size() / 2];
+}
+
+void step(benchmark::State& state, state::ModelSizes const& sizes, std::size_t batch, std::size_t micro_batch) {
+    Step                      trainer(sizes, {.weight_decay = 0.1}, {.micro_batch = micro_batch});
+    runtime::Threads          threads(runtime::threads_for(1));
+    std::size_t const         tokens = batch * sizes.sequence;
+    std::vector<std::int32_t> ids(tokens + 1);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(random_bits({1, 1, 0}, i) % sizes.vocab);
+    data::Batch const   data{.sequences    = batch,
+                             .length       = sizes.sequence,
+                             .first_sample = 0,
+                             .tokens       = std::span(ids).first(tokens),
+                             .labels       = std::span(ids).last(tokens)};
+    auto const          probe = [&] { return threads.run([] { return kernel::measure_peak_flops<precision::bfloat16>(); }); };
+    double const        flop  = plan::flops_per_token(sizes, sizes.sequence) * static_cast<double>(tokens);
+    std::vector<double> rates, ratios;
+    StepResult const    warm   = trainer.step(data, 1e-4);
+    double              before = probe();
+    for (auto _ : state) {
+        double const seconds = bench::seconds([&] { trainer.step(data, 1e-4); });
+        double const after   = probe();
+        rates.push_back(flop / seconds);
+        ratios.push_back(rates.back() / (0.5 * (before + after)));
+        before = after;
+        state.SetIterationTime(seconds);
+    }
+    state.counters["flop_per_s"]   = median(rates);
+    state.counters["tokens_per_s"] = median(rates) / flop * static_cast<double>(tokens);
+    state.counters["of_peak"]      = median(ratios);
+    state.counters["peak_bytes"]   = static_cast<double>(warm.memory.total);
+}
+
+constexpr state::ModelSizes shakespeare_cpu{.layers = 4, .heads = 4, .kv_heads = 4, .dim = 128, .ffn = 512, .vocab = 256, .sequence = 64};
+constexpr state::ModelSizes shakespeare{.layers = 6, .heads = 6, .kv_heads = 6, .dim = 384, .ffn = 1536, .vocab = 256, .sequence = 256};
+
+BENCHMARK_CAPTURE(step, shakespeare - cpu / B : 12 / T : 64, shakespeare_cpu, 12, 12)
+    ->Name("step/shakespeare-cpu/B:12/T:64")
+    ->UseManualTime()
+    ->Iterations(200)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, shakespeare / B : 64 / T : 256, shakespeare, 64, 16)
+    ->Name("step/shakespeare/B:64/T:256")
+    ->UseManualTime()
+    ->Iterations(7)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, gpt2 - 124m / B : 4 / T : 1024, nn::gpt2_124m, 4, 4)
+    ->Name("step/gpt2-124m/B:4/T:1024")
+    ->UseManualTime()
+    ->Iterations(5)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();
