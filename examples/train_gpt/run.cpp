@@ -193,7 +193,7 @@ double evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::da
 /// Continues the prompt. All ranks draw the same tokens.
 std::vector<std::int32_t> sample(AnyTrainer& trainer, Settings const& settings, std::size_t count) {
     std::vector<std::int32_t> tokens   = ls::data::ByteTokenizer::encode(settings.prompt);
-    constexpr std::uint32_t   sampling = 0x5A000000u;
+    constexpr std::uint32_t   sampling = ls::purpose::generation;
     for (std::size_t i = 0; i < count; ++i) {
         std::size_t const context = std::min(tokens.size(), trainer.sizes().sequence);
         auto const        logits  = trainer.next_token_logits(std::span(tokens).last(context));

@@ -16,6 +16,14 @@ struct RandomKey {
     std::uint32_t step    = 0;  // version of the parameters, or epoch
 };
 
+/// Purposes by kind. Initial values use the number of the parameter itself: its unit above bit 8, its place in the unit below.
+namespace purpose {
+inline constexpr std::uint32_t optimizer_state = 0x20000000u;  // | number of the parameter: stochastic rounding
+inline constexpr std::uint32_t activations     = 0x40000000u;  // | unit above bit 8 | place in the unit: dropout
+inline constexpr std::uint32_t generation      = 0x5A000000u;  // tokens of a sample text
+inline constexpr std::uint32_t sample_order    = 0xDA7A0001u;
+}  // namespace purpose
+
 /// Four words of the stream: elements 4*block .. 4*block+3.
 constexpr std::array<std::uint32_t, 4> random_block(RandomKey key, std::uint64_t block) noexcept {
     std::array<std::uint32_t, 4> c{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), key.step, key.purpose};

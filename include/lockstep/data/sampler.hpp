@@ -22,7 +22,7 @@ inline std::uint64_t windows(std::size_t tokens, std::size_t length, std::string
 }
 
 /// Key of the sampler's random numbers.
-inline constexpr std::uint32_t sampler_purpose = 0xDA7A0001u;
+inline constexpr std::uint32_t sampler_purpose = purpose::sample_order;
 
 /// Position i of a pseudo-random order of 0 .. size-1: a Feistel network over the next power of 4, walked until it falls inside
 /// (Black and Rogaway: Ciphers with arbitrary finite domains, 2002). No table, so any position costs the same.

@@ -73,8 +73,7 @@ public:
 
     /// Key of the random numbers of a place: the same on every rank, layout and recomputation.
     RandomKey random(std::uint32_t site) const noexcept {
-        constexpr std::uint32_t activations = 0x40000000u;
-        return {seed, activations | static_cast<std::uint32_t>(index) << 8 | site, static_cast<std::uint32_t>(version)};
+        return {seed, purpose::activations | static_cast<std::uint32_t>(index) << 8 | site, static_cast<std::uint32_t>(version)};
     }
 
 private:

@@ -26,9 +26,25 @@ struct Slice {
     std::size_t size() const noexcept { return values.size(); }
 };
 
+namespace detail {
+template <class O, class T>
+struct StateElement {
+    using type = T;
+};
+template <class O, class T>
+    requires requires { typename O::template state_element<T>; }
+struct StateElement<O, T> {
+    using type = typename O::template state_element<T>;
+};
+}  // namespace detail
+
+/// What the state of masters of type T is kept in: T itself, unless the optimizer names another `state_element<T>`.
+template <class O, class T>
+using StateElement = typename detail::StateElement<O, T>::type;
+
 /// The state of a slice: one span per declared slot, zero before the first update.
 template <class O, class T>
-using Slots = std::array<std::span<T>, O::state_slots>;
+using Slots = std::array<std::span<StateElement<O, T>>, O::state_slots>;
 
 /// What all elements of a slice share in this update.
 struct StepInfo {

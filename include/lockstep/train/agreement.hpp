@@ -28,7 +28,7 @@ constexpr std::uint64_t digest(std::uint64_t seed, std::uint64_t value) noexcept
 template <class Optimizer, class Master>
 std::uint64_t behaviour_digest(Optimizer const& optimizer) {
     std::array<Master, 4>                                     values{1, -2, 3, -4}, gradients{Master(0.5), Master(-0.25), Master(0.125), 3};
-    std::array<std::array<Master, 4>, Optimizer::state_slots> state{};
+    std::array<std::array<optim::StateElement<Optimizer, Master>, 4>, Optimizer::state_slots> state{};
     state::Parameter const                                    parameter{
                                            .name = "probe", .rows = 4, .columns = 1, .dimensions = 2, .map = {4, 1}, .decays = true, .initial = {}};
     std::uint64_t d = 0;

@@ -25,6 +25,7 @@ class Masters {
 public:
     using Compute = typename Precision::compute;
     using Master  = typename Precision::master;
+    using State   = optim::StateElement<Optimizer, Master>;
     using Owned   = parallel::Owned<Compute, Master>;
 
     static constexpr bool shared_with_weights = std::same_as<Compute, Master>;
@@ -120,7 +121,7 @@ private:
         Master*          gradients;
         Compute*         weights;
         Compute*         weights_paired;  // null where there is one copy
-        Master*          slots;
+        State*           slots;
         double           learning_rate;
     };
 
@@ -185,7 +186,7 @@ private:
     std::span<state::Unit const>              units_;
     std::vector<Owned>                        owned_;
     typename Storage::template Buffer<Master> masters_;
-    typename Storage::template Buffer<Master> slots_;  // slot after slot, each as long as all that is owned
+    typename Storage::template Buffer<State>  slots_;  // slot after slot, each as long as all that is owned
     std::size_t                               slot_stride_ = 0;
     std::vector<std::span<Master>>            values_;  // by unit
     std::vector<Piece>                        pieces_;
