@@ -29,20 +29,9 @@ inline constexpr std::size_t tile_head_size = 128;
 
 namespace detail {
 
-/// Calls f with the number of groups of 32 columns that a head of `columns` needs.
-template <class F>
-void with_head_groups(std::size_t columns, F&& f) {
-    require(columns <= tile_head_size, "attention: the tile kernels take heads of at most ", tile_head_size, " elements, found ", columns);
-    switch ((columns + 31) / 32) {
-        case 1:
-            return f(std::integral_constant<std::size_t, 1>{});
-        case 2:
-            return f(std::integral_constant<std::size_t, 2>{});
-        case 3:
-            return f(std::integral_constant<std::size_t, 3>{});
-        default:
-            return f(std::integral_constant<std::size_t, 4>{});
-    }
+inline void require_head_size(AttentionShape s) {
+    require(s.head_size <= tile_head_size, "attention: the tile kernels take heads of at most ", tile_head_size, " elements, found ",
+            s.head_size);
 }
 
 template <bfloat16_readable X>
@@ -76,23 +65,22 @@ void attention_forward(amx, AttentionShape s, tensor::View<X, 2> qkv,  // (B*T, 
     std::size_t const     blocks = (s.sequence + head_block - 1) / head_block;
     std::size_t const     span   = std::max(std::min(blocks, least), blocks / ((enough + heads - 1) / heads));
     std::size_t const     parts  = (blocks + span - 1) / span;
-    detail::with_head_groups(s.head_size, [&](auto groups) {
-        auto const cost = detail::product_cost(s, std::min(s.sequence, span * head_block), 2);
-        runtime::parallel_for(heads * parts, cost, [&](std::size_t index) {
-            std::size_t const b = index / parts / s.heads, h = index / parts % s.heads;
-            std::size_t const begin = (parts - 1 - index % parts) * span;  // the longest first
-            ForwardTask const task{detail::head_rows(s, qkv, b, h * s.head_size),
-                                   detail::head_rows(s, qkv, b, s.key_column(h / s.group())),
-                                   detail::head_rows(s, qkv, b, s.value_column(h / s.group())),
-                                   &out(b * s.sequence, h * s.head_size),
-                                   out.stride(0),
-                                   &lse(b * s.heads + h, 0),
-                                   1.0f / std::sqrt(static_cast<float>(s.head_size)),
-                                   detail::head_dropout(s, dropout, b, h),
-                                   begin,
-                                   std::min(blocks, begin + span)};
-            attention_forward_head<groups()>(task);
-        });
+    detail::require_head_size(s);
+    auto const cost = detail::product_cost(s, std::min(s.sequence, span * head_block), 2);
+    runtime::parallel_for(heads * parts, cost, [&](std::size_t index) {
+        std::size_t const b = index / parts / s.heads, h = index / parts % s.heads;
+        std::size_t const begin = (parts - 1 - index % parts) * span;  // the longest first
+        ForwardTask const task{detail::head_rows(s, qkv, b, h * s.head_size),
+                               detail::head_rows(s, qkv, b, s.key_column(h / s.group())),
+                               detail::head_rows(s, qkv, b, s.value_column(h / s.group())),
+                               &out(b * s.sequence, h * s.head_size),
+                               out.stride(0),
+                               &lse(b * s.heads + h, 0),
+                               1.0f / std::sqrt(static_cast<float>(s.head_size)),
+                               detail::head_dropout(s, dropout, b, h),
+                               begin,
+                               std::min(blocks, begin + span)};
+        attention_forward_head(task);
     });
 }
 

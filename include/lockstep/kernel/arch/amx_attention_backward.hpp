@@ -21,10 +21,10 @@ namespace lockstep::kernel::arch {
 namespace detail {
 
 /// heads(i) are the numbers of query head i of `group`.
-template <std::size_t G, class Heads>
+template <class Heads>
 LOCKSTEP_AMX_LEAF void attention_backward_head(BackwardKeys const& keys, std::size_t group, Heads const& heads) {
     runtime::ScratchFrame  frame;
-    BackwardPass<G>        pass(keys, frame);
+    BackwardPass           pass(keys, frame);
     DenormalsAreZero const flush;
     TileScope const        tiles;
     for (std::size_t i = 0; i < group; ++i) pass.run(heads(i), i == 0, i + 1 == group);
@@ -41,23 +41,22 @@ void attention_backward(amx, AttentionShape s, tensor::View<X, 2> qkv,  // (B*T,
                         tensor::View<precision::bfloat16, 2> dqkv,      // (B*T, (H+2K)*D) overwritten
                         AttentionDropout const&              dropout) {
     if (s.rows() == 0) return;
-    detail::with_head_groups(s.head_size, [&](auto groups) {
-        runtime::parallel_for(s.batch * s.kv_heads, s.group() * detail::product_cost(s, s.sequence, 5), [&](std::size_t index) {
-            std::size_t const  b = index / s.kv_heads, g = index % s.kv_heads, row = b * s.sequence;
-            BackwardKeys const keys{detail::head_rows(s, qkv, b, s.key_column(g)),     detail::head_rows(s, qkv, b, s.value_column(g)),
-                                    {&dqkv(row, s.key_column(g)), dqkv.stride(0)},     {&dqkv(row, s.value_column(g)), dqkv.stride(0)},
-                                    1.0f / std::sqrt(static_cast<float>(s.head_size)), s.group() == 1};
-            auto const         heads = [&](std::size_t i) {
-                std::size_t const h = g * s.group() + i;
-                return BackwardQueries{detail::head_rows(s, qkv, b, h * s.head_size),
-                                       detail::head_rows(s, out, b, h * s.head_size),
-                                       detail::head_rows(s, dout, b, h * s.head_size),
-                                       {&dqkv(row, h * s.head_size), dqkv.stride(0)},
-                                       &lse(b * s.heads + h, 0),
-                                       detail::head_dropout(s, dropout, b, h)};
-            };
-            detail::attention_backward_head<groups()>(keys, s.group(), heads);
-        });
+    detail::require_head_size(s);
+    runtime::parallel_for(s.batch * s.kv_heads, s.group() * detail::product_cost(s, s.sequence, 5), [&](std::size_t index) {
+        std::size_t const  b = index / s.kv_heads, g = index % s.kv_heads, row = b * s.sequence;
+        BackwardKeys const keys{detail::head_rows(s, qkv, b, s.key_column(g)),     detail::head_rows(s, qkv, b, s.value_column(g)),
+                                {&dqkv(row, s.key_column(g)), dqkv.stride(0)},     {&dqkv(row, s.value_column(g)), dqkv.stride(0)},
+                                1.0f / std::sqrt(static_cast<float>(s.head_size)), s.group() == 1};
+        auto const         heads = [&](std::size_t i) {
+            std::size_t const h = g * s.group() + i;
+            return BackwardQueries{detail::head_rows(s, qkv, b, h * s.head_size),
+                                   detail::head_rows(s, out, b, h * s.head_size),
+                                   detail::head_rows(s, dout, b, h * s.head_size),
+                                   {&dqkv(row, h * s.head_size), dqkv.stride(0)},
+                                   &lse(b * s.heads + h, 0),
+                                   detail::head_dropout(s, dropout, b, h)};
+        };
+        detail::attention_backward_head(keys, s.group(), heads);
     });
 }
 

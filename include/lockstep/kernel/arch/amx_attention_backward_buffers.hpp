@@ -40,10 +40,12 @@ struct BackwardKeys {
 
 namespace detail {
 
-template <std::size_t G>
 struct BackwardBuffers {
     BackwardBuffers(BackwardKeys const& keys_and_values, runtime::ScratchFrame& frame)
         : task(keys_and_values),
+          groups(task.keys.groups()),
+          operand(2 * groups * head_tile),
+          sums(groups * 1024),
           blocks((task.keys.rows + head_block - 1) / head_block),
           scores(frame.take<float>(2 * 1024 + apart).data()),
           dweights(frame.take<float>(2 * 1024 + apart).data()),
@@ -63,8 +65,6 @@ struct BackwardBuffers {
           mean(frame.take<float>(blocks * head_block).data()),
           shift(frame.take<float>(blocks * head_block).data()) {}
 
-    static constexpr std::size_t operand      = 2 * G * head_tile;  // elements of a packed block
-    static constexpr std::size_t sums         = G * 1024;           // floats of the sums of a block
     static constexpr std::size_t apart        = 208;  // floats: what is worked on at once shall not be a multiple of a page apart
     static constexpr std::size_t span_keys    = 4;    // blocks. Larger spans load and store fewer sums, and need more room in the caches.
     static constexpr std::size_t span_queries = 8;    // blocks, at least span_keys
@@ -72,53 +72,56 @@ struct BackwardBuffers {
     LOCKSTEP_AMX_INLINE void pack_queries(BackwardQueries const& head, std::size_t block) noexcept {
         std::size_t const row = block * head_block, to = block * operand;
         if (block + 1 < span_queries) prefetch_queries(head, block + 1);  // later ones are asked for while the spans before are computed
-        pack_column_pairs<G>(head.queries, row, query_columns + to);
-        pack_row_pairs<G>(head.queries, row, query_rows + to);
-        pack_column_pairs<G>(head.dout, row, dout_columns + to);
-        pack_row_pairs<G>(head.dout, row, dout_rows + to);
-        query_numbers<G>(head.dout, head.out, head.lse, 1 / head.dropout.kept, row, mean + row, shift + row);
+        pack_column_pairs(head.queries, row, query_columns + to);
+        pack_row_pairs(head.queries, row, query_rows + to);
+        pack_column_pairs(head.dout, row, dout_columns + to);
+        pack_row_pairs(head.dout, row, dout_rows + to);
+        query_numbers(head.dout, head.out, head.lse, 1 / head.dropout.kept, row, mean + row, shift + row);
     }
     LOCKSTEP_AMX_INLINE void pack_keys(BackwardQueries const& head, std::size_t block) noexcept {
         std::size_t const row = block * head_block, to = block % span_keys * operand;
         if (block + 1 < span_keys) prefetch_keys(block + 1);
         prefetch_outputs(head, block);
-        pack_row_tiles<G>(task.keys, row, keys + to);
-        pack_transposed_tiles<G>(task.keys, row, keys_transposed + to);
-        pack_row_tiles<G>(task.values, row, values + to);
+        pack_row_tiles(task.keys, row, keys + to);
+        pack_transposed_tiles(task.keys, row, keys_transposed + to);
+        pack_row_tiles(task.values, row, values + to);
     }
 
     LOCKSTEP_AMX_INLINE void prefetch_queries(BackwardQueries const& head, std::size_t block) noexcept {
-        prefetch_rows<G>(head.queries, block * head_block);
-        prefetch_rows<G>(head.dout, block * head_block);
-        prefetch_rows<G>(head.out, block * head_block);
+        prefetch_rows(head.queries, block * head_block);
+        prefetch_rows(head.dout, block * head_block);
+        prefetch_rows(head.out, block * head_block);
     }
     LOCKSTEP_AMX_INLINE void prefetch_keys(std::size_t block) noexcept {
-        prefetch_rows<G>(task.keys, block * head_block);
-        prefetch_rows<G>(task.values, block * head_block);
+        prefetch_rows(task.keys, block * head_block);
+        prefetch_rows(task.values, block * head_block);
     }
     LOCKSTEP_AMX_INLINE void prefetch_outputs(BackwardQueries const& head, std::size_t block) noexcept {
         for (HeadOutput to : {head.dqueries, task.dkeys, task.dvalues})
-            prefetch_to_write<G>(to.data + block * head_block * to.stride, to.stride,
-                                 std::min(head_block, task.keys.rows - block * head_block));
+            prefetch_to_write(to.data + block * head_block * to.stride, to.stride,
+                              std::min(head_block, task.keys.rows - block * head_block), groups);
     }
 
     LOCKSTEP_AMX_INLINE void store_queries(BackwardQueries const& head, std::size_t block) noexcept {
         alignas(64) float factor[head_block];
         std::fill_n(factor, head_block, task.scale * head.dropout.kept);
         std::size_t const row = block * head_block;
-        store_transposed<G>(dqueries + block * sums, factor, head.dqueries.data + row * head.dqueries.stride, head.dqueries.stride,
-                            std::min(head_block, task.keys.rows - row), task.keys.columns);
+        store_transposed(dqueries + block * sums, factor, head.dqueries.data + row * head.dqueries.stride, head.dqueries.stride,
+                         std::min(head_block, task.keys.rows - row), task.keys.columns);
     }
     LOCKSTEP_AMX_INLINE void store_keys(BackwardQueries const& head, std::size_t block) noexcept {
         std::size_t const row = block * head_block, rows = std::min(head_block, task.keys.rows - row), at = key_sums(block);
-        store_rows<G>(dkeys + at, task.scale * head.dropout.kept, task.dkeys.data + row * task.dkeys.stride, task.dkeys.stride, rows,
-                      task.keys.columns);
-        store_rows<G>(dvalues + at, head.dropout.kept, task.dvalues.data + row * task.dvalues.stride, task.dvalues.stride, rows,
-                      task.keys.columns);
+        store_rows(dkeys + at, task.scale * head.dropout.kept, task.dkeys.data + row * task.dkeys.stride, task.dkeys.stride, rows,
+                   task.keys.columns);
+        store_rows(dvalues + at, head.dropout.kept, task.dvalues.data + row * task.dvalues.stride, task.dvalues.stride, rows,
+                   task.keys.columns);
     }
     std::size_t key_sums(std::size_t block) const noexcept { return (task.one_query ? block % span_keys : block) * sums; }
 
     BackwardKeys const   task;
+    std::size_t const    groups;           // of 32 columns
+    std::size_t const    operand;          // elements of a packed block
+    std::size_t const    sums;             // floats of the sums of a block
     std::size_t          blocks;           // of 32 rows of the sequence
     float*               scores;           // 2 blocks
     float*               dweights;         // 2 blocks

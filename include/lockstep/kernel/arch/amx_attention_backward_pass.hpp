@@ -26,7 +26,6 @@ namespace lockstep::kernel::arch {
 
 namespace detail {
 
-template <std::size_t G>
 class BackwardPass {
 public:
     BackwardPass(BackwardKeys const& task, runtime::ScratchFrame& frame) : m(task, frame) {}
@@ -50,9 +49,7 @@ public:
     }
 
 private:
-    using Buffers                             = BackwardBuffers<G>;
-    static constexpr std::size_t operand      = Buffers::operand;
-    static constexpr std::size_t sums         = Buffers::sums;
+    using Buffers                             = BackwardBuffers;
     static constexpr std::size_t span_keys    = Buffers::span_keys;
     static constexpr std::size_t span_queries = Buffers::span_queries;
 
@@ -79,9 +76,9 @@ private:
         for (std::size_t i = 0; i < count; ++i) {
             begin(work, s, block[i], i % 2, head);
             if (i + 1 < count) {
-                multiply(s, block[i + 1], (i + 1) % 2, work, share_of(2 * G));
+                multiply(s, block[i + 1], (i + 1) % 2, work, share_of(2 * m.groups));
             } else {  // only the last queries need this block
-                for (std::size_t q = 0; q + 1 < s.queries; ++q) add_queries(s, q, work, share_of(G * s.keys * (s.queries - 1)));
+                for (std::size_t q = 0; q + 1 < s.queries; ++q) add_queries(s, q, work, share_of(m.groups * s.keys * (s.queries - 1)));
             }
             weigh(work, 16);
         }
@@ -95,16 +92,18 @@ private:
 
     /// Scores and gradients of the weights of a block.
     LOCKSTEP_AMX_INLINE void multiply(Span s, Block b, std::size_t buffer, GradientBlock& work, std::size_t share) noexcept {
-        std::size_t const q = (s.query + b.q) * operand;
+        std::size_t const q = (s.query + b.q) * m.operand;
         zero_sums();
-        for (std::size_t g = 0; g < G * head_tile; g += head_tile) {
-            add_products<TileStreams::right>(m.keys + b.k * operand + g, G * head_tile, m.query_columns + q + g, G * head_tile);
+        for (std::size_t g = 0; g < m.groups * head_tile; g += head_tile) {
+            add_products<TileStreams::right>(m.keys + b.k * m.operand + g, m.groups * head_tile, m.query_columns + q + g,
+                                             m.groups * head_tile);
             weigh(work, share);
         }
         store_sums(m.scores + buffer * 1024);
         zero_sums();
-        for (std::size_t g = 0; g < G * head_tile; g += head_tile) {
-            add_products<TileStreams::right>(m.values + b.k * operand + g, G * head_tile, m.dout_columns + q + g, G * head_tile);
+        for (std::size_t g = 0; g < m.groups * head_tile; g += head_tile) {
+            add_products<TileStreams::right>(m.values + b.k * m.operand + g, m.groups * head_tile, m.dout_columns + q + g,
+                                             m.groups * head_tile);
             weigh(work, share);
         }
         store_sums(m.dweights + buffer * 1024);
@@ -135,7 +134,7 @@ private:
     /// dV += P^T dO and dK += dS^T Q of one block of keys.
     LOCKSTEP_AMX_INLINE void add_keys(Span s, std::size_t k) noexcept {
         std::size_t const at = m.key_sums(s.key + k);
-        for (std::size_t g = 0; g < G; ++g) {
+        for (std::size_t g = 0; g < m.groups; ++g) {
             add_to_keys(s, k, g, m.weights, m.dout_rows, m.dvalues + at + g * 1024);
             add_to_keys(s, k, g, m.dscores, m.query_rows, m.dkeys + at + g * 1024);
         }
@@ -149,23 +148,23 @@ private:
         for (std::size_t q = 0; q < s.queries; ++q) {
             if (!s.sees(k, q)) continue;
             add_products<TileStreams::right>(left + (k * span_queries + q) * 1024, head_tile,
-                                             right + (s.query + q) * operand + 2 * g * head_tile, head_tile);
+                                             right + (s.query + q) * m.operand + 2 * g * head_tile, head_tile);
         }
         store_sums(to);
     }
 
     /// dQ^T += K^T dS^T of one block of queries.
     LOCKSTEP_AMX_INLINE void add_queries(Span s, std::size_t q, GradientBlock& work, std::size_t share) noexcept {
-        for (std::size_t g = 0; g < G; ++g) {
-            float* const to = m.dqueries + (s.query + q) * sums + g * 1024;
+        for (std::size_t g = 0; g < m.groups; ++g) {
+            float* const to = m.dqueries + (s.query + q) * m.sums + g * 1024;
             if (s.key == 0)
                 zero_sums();
             else
                 load_sums(to);
             for (std::size_t k = 0; k < s.keys; ++k) {
                 if (!s.sees(k, q)) continue;
-                add_products(m.keys_transposed + k * operand + 2 * g * head_tile, head_tile, m.dscore_pairs + (k * span_queries + q) * 1024,
-                             head_tile);
+                add_products(m.keys_transposed + k * m.operand + 2 * g * head_tile, head_tile,
+                             m.dscore_pairs + (k * span_queries + q) * 1024, head_tile);
                 weigh(work, share);
             }
             store_sums(to);

@@ -41,17 +41,18 @@ struct ForwardTask {
 
 namespace detail {
 
-template <std::size_t G>
 class ForwardPass {
 public:
     ForwardPass(ForwardTask const& task, runtime::ScratchFrame& frame)
         : task_(task),
-          sums_(frame.take<float>(G * 1024 + apart).data()),
+          groups_(task.queries.groups()),
+          operand_(2 * groups_ * head_tile),
+          sums_(frame.take<float>(groups_ * 1024 + apart).data()),
           scores_(frame.take<float>(2 * item_scores + apart).data()),
           weights_(frame.take<precision::bfloat16>(2 * item_scores + 2 * apart).data()),
-          queries_(frame.take<precision::bfloat16>(2 * operand + 2 * apart).data()),
-          keys_(frame.take<precision::bfloat16>(task.end * operand).data()),
-          values_(frame.take<precision::bfloat16>(task.end * operand).data()) {}
+          queries_(frame.take<precision::bfloat16>(2 * operand_ + 2 * apart).data()),
+          keys_(frame.take<precision::bfloat16>(task.end * operand_).data()),
+          values_(frame.take<precision::bfloat16>(task.end * operand_).data()) {}
 
     LOCKSTEP_AMX_INLINE void run() noexcept {
         for (std::size_t block = 0; block < task_.begin; ++block) pack_keys(block);
@@ -62,7 +63,7 @@ public:
         pack(now);
         for (std::size_t b = 0; b < now.blocks; ++b) {
             zero_sums();
-            for (std::size_t g = 0; g < G; ++g) add_scores(now, b, g);
+            for (std::size_t g = 0; g < groups_; ++g) add_scores(now, b, g);
             store_sums(scores(now) + b * 1024);
         }
         while (now.blocks > 0) {
@@ -81,13 +82,13 @@ public:
             } else if (must_rescale(softmax)) {
                 add_outputs(before, softmax, 0);
                 before.blocks = 0;
-                rescale(softmax, sums_, G * 32);
+                rescale(softmax, sums_, groups_ * 32);
             }
-            std::size_t const steps = (next.blocks + before.blocks) * G;
+            std::size_t const steps = (next.blocks + before.blocks) * groups_;
             std::size_t const share = steps == 0 ? 0 : (softmax.end + steps - 1) / steps;
             for (std::size_t b = 0; b < next.blocks; ++b) {
                 zero_sums();
-                for (std::size_t g = 0; g < G; ++g) {
+                for (std::size_t g = 0; g < groups_; ++g) {
                     add_scores(next, b, g);
                     weigh(softmax, share);
                 }
@@ -105,7 +106,6 @@ public:
     }
 
 private:
-    static constexpr std::size_t operand     = 2 * G * head_tile;  // elements of a packed block
     static constexpr std::size_t item_scores = 2 * head_block * head_block;
     static constexpr std::size_t apart       = 208;  // floats: what is worked on at once shall not be a multiple of a page apart
 
@@ -123,40 +123,40 @@ private:
     Item after(Item i) const noexcept { return i.last ? item(i.query + 1, 0, i.number + 1) : item(i.query, i.key + 2, i.number + 1); }
 
     LOCKSTEP_AMX_INLINE void pack_keys(std::size_t block) noexcept {
-        prefetch_rows<G>(task_.keys, (block + 1) * head_block);
-        prefetch_rows<G>(task_.values, (block + 1) * head_block);
-        pack_row_tiles<G>(task_.keys, block * head_block, keys_ + block * operand);
-        pack_transposed_tiles<G>(task_.values, block * head_block, values_ + block * operand);
+        prefetch_rows(task_.keys, (block + 1) * head_block);
+        prefetch_rows(task_.values, (block + 1) * head_block);
+        pack_row_tiles(task_.keys, block * head_block, keys_ + block * operand_);
+        pack_transposed_tiles(task_.values, block * head_block, values_ + block * operand_);
     }
     /// The queries of an item, and the keys that they are the first to see.
     LOCKSTEP_AMX_INLINE void pack(Item i) noexcept {
         std::size_t const row = i.query * head_block;
-        prefetch_to_write<G>(task_.out + row * task_.out_stride, task_.out_stride, rows(i));
-        prefetch_rows<G>(task_.queries, row + head_block);
-        pack_column_pairs<G>(task_.queries, i.query * head_block, queries(i));
+        prefetch_to_write(task_.out + row * task_.out_stride, task_.out_stride, rows(i), groups_);
+        prefetch_rows(task_.queries, row + head_block);
+        pack_column_pairs(task_.queries, i.query * head_block, queries(i));
         pack_keys(i.query);
     }
 
-    precision::bfloat16* queries(Item i) const noexcept { return queries_ + i.query % 2 * operand; }
+    precision::bfloat16* queries(Item i) const noexcept { return queries_ + i.query % 2 * operand_; }
     float*               scores(Item i) const noexcept { return scores_ + i.number % 2 * item_scores; }
     precision::bfloat16* weights(Item i) const noexcept { return weights_ + i.number % 2 * item_scores; }
     std::size_t          rows(Item i) const noexcept { return std::min(head_block, task_.queries.rows - i.query * head_block); }
 
     LOCKSTEP_AMX_INLINE void add_scores(Item i, std::size_t b, std::size_t g) noexcept {
-        add_products<TileStreams::left>(keys_ + (i.key + b) * operand + g * head_tile, G * head_tile, queries(i) + g * head_tile,
-                                        G * head_tile);
+        add_products<TileStreams::left>(keys_ + (i.key + b) * operand_ + g * head_tile, groups_ * head_tile, queries(i) + g * head_tile,
+                                        groups_ * head_tile);
     }
 
     /// O^T += V^T P^T of an item, `share` pairs of keys of the softmax after each step.
     LOCKSTEP_AMX_INLINE void add_outputs(Item i, RunningSoftmax& softmax, std::size_t share) noexcept {
         if (i.blocks == 0) return;
-        for (std::size_t g = 0; g < G; ++g) {
+        for (std::size_t g = 0; g < groups_; ++g) {
             if (i.key == 0)
                 zero_sums();
             else
                 load_sums(sums_ + g * 1024);
             for (std::size_t b = 0; b < i.blocks; ++b) {
-                add_products<TileStreams::left>(values_ + (i.key + b) * operand + 2 * g * head_tile, head_tile,
+                add_products<TileStreams::left>(values_ + (i.key + b) * operand_ + 2 * g * head_tile, head_tile,
                                                 weights(i) + b * 2 * head_tile, head_tile);
                 weigh(softmax, share);
             }
@@ -166,7 +166,7 @@ private:
 
     LOCKSTEP_AMX_INLINE void store(Item i) noexcept {
         std::size_t const query = i.query * head_block;
-        store_transposed<G>(sums_, factor_, task_.out + query * task_.out_stride, task_.out_stride, rows(i), task_.queries.columns);
+        store_transposed(sums_, factor_, task_.out + query * task_.out_stride, task_.out_stride, rows(i), task_.queries.columns);
     }
     LOCKSTEP_AMX_INLINE void draw(Item i) noexcept {
         for (std::size_t b = 0; b < i.blocks; ++b)
@@ -176,7 +176,9 @@ private:
     }
 
     ForwardTask const    task_;
-    float*               sums_;     // (32 G, 32) O^T of the block of queries
+    std::size_t const    groups_;   // of 32 columns
+    std::size_t const    operand_;  // elements of a packed block
+    float*               sums_;     // (32 groups, 32) O^T of the block of queries
     float*               scores_;   // 2 items, (64, 32) each
     precision::bfloat16* weights_;  // 2 items of 2 blocks, 2 tiles each: pairs of keys, 16 queries
     precision::bfloat16* queries_;  // 2 blocks in column pairs
@@ -188,11 +190,10 @@ private:
 
 }  // namespace detail
 
-/// One head, or a part of its queries. G: groups of 32 columns.
-template <std::size_t G>
-LOCKSTEP_AMX_LEAF void attention_forward_head(ForwardTask const& task) {
+/// One head, or a part of its queries.
+LOCKSTEP_AMX_LEAF inline void attention_forward_head(ForwardTask const& task) {
     runtime::ScratchFrame  frame;
-    detail::ForwardPass<G> pass(task, frame);
+    detail::ForwardPass    pass(task, frame);
     DenormalsAreZero const flush;
     TileScope const        tiles;
     pass.run();

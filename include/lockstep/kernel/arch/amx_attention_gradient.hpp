@@ -91,13 +91,12 @@ LOCKSTEP_AMX_INLINE void weigh(GradientBlock& b, std::size_t count) noexcept {
 }  // namespace detail
 
 /// mean[i] = factor * sum over columns of a * b of row first + i; shift[i] = lse * log2 e. Zeros beyond the last row.
-template <std::size_t G>
-LOCKSTEP_AMX_LEAF void query_numbers(HeadRows const& a, HeadRows const& b, float const* lse, float factor, std::size_t first, float* mean,
-                                     float* shift) noexcept {
+LOCKSTEP_AMX_LEAF inline void query_numbers(HeadRows const& a, HeadRows const& b, float const* lse, float factor, std::size_t first,
+                                            float* mean, float* shift) noexcept {
     detail::BlockRows<false> const x(a, first), y(b, first);
     for (std::size_t i = 0; i < head_block; ++i) {
         __m512 sum = _mm512_setzero_ps();
-        for (std::size_t g = 0; g < G; ++g)
+        for (std::size_t g = 0; g * 32 < x.columns; ++g)
             sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x.load(i, g * 32)), reinterpret_cast<__m512bh>(y.load(i, g * 32)));
         mean[i]  = factor * _mm512_reduce_add_ps(sum);
         shift[i] = i < x.rows ? lse[first + i] * log2_e : 0.0f;
@@ -105,13 +104,12 @@ LOCKSTEP_AMX_LEAF void query_numbers(HeadRows const& a, HeadRows const& b, float
 }
 
 /// Rounds sums (G, 32, 32), their columns in the order of packed columns, times `factor` into `rows` rows of `columns` elements.
-template <std::size_t G>
-LOCKSTEP_AMX_LEAF void store_rows(float const* sums, float factor, precision::bfloat16* to, std::size_t stride, std::size_t rows,
-                                  std::size_t columns) noexcept {
+LOCKSTEP_AMX_LEAF inline void store_rows(float const* sums, float factor, precision::bfloat16* to, std::size_t stride, std::size_t rows,
+                                         std::size_t columns) noexcept {
     __m512 const  f     = _mm512_set1_ps(factor);
     __m512i const order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
     for (std::size_t row = 0; row < rows; ++row)
-        for (std::size_t g = 0; g < G; ++g) {
+        for (std::size_t g = 0; g * 32 < columns; ++g) {
             float const* const from = sums + g * 1024 + row * 32;
             __m512i const both = detail::round_row(_mm512_mul_ps(_mm512_load_ps(from), f), _mm512_mul_ps(_mm512_load_ps(from + 16), f));
             _mm512_mask_storeu_epi16(to + row * stride + g * 32, detail::lanes_below(columns - g * 32),

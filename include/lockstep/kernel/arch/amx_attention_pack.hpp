@@ -34,6 +34,8 @@ struct HeadRows {
     std::size_t                stride;  // in elements
     std::size_t                rows;
     std::size_t                columns;
+
+    std::size_t groups() const noexcept { return (columns + 31) / 32; }
 };
 
 namespace detail {
@@ -62,10 +64,7 @@ struct BlockRows {
     std::size_t                stride, rows, columns;
 };
 
-template <std::size_t G>
-bool whole(HeadRows const& x, std::size_t first) noexcept {
-    return first + head_block <= x.rows && x.columns == 32 * G;
-}
+inline bool whole(HeadRows const& x, std::size_t first) noexcept { return first + head_block <= x.rows && x.columns % 32 == 0; }
 
 /// Transposes 16 x 16 words of 32 bits.
 LOCKSTEP_AMX_INLINE void transpose(__m512i (&r)[16]) noexcept {
@@ -98,28 +97,29 @@ LOCKSTEP_AMX_INLINE void transpose(__m512i (&r)[16]) noexcept {
     }
 }
 
-template <std::size_t G, bool Whole>
-LOCKSTEP_AMX_INLINE void row_tiles(BlockRows<Whole> x, precision::bfloat16* to) noexcept {
+template <bool Whole>
+LOCKSTEP_AMX_INLINE void row_tiles(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
     for (std::size_t row = 0; row < head_block; ++row)
-#pragma GCC unroll 4
-        for (std::size_t g = 0; g < G; ++g) _mm512_store_si512(to + (row / 16 * G + g) * head_tile + row % 16 * 32, x.load(row, g * 32));
+        for (std::size_t g = 0; g < groups; ++g)
+            _mm512_store_si512(to + (row / 16 * groups + g) * head_tile + row % 16 * 32, x.load(row, g * 32));
 }
 
-template <std::size_t G, bool Whole>
-LOCKSTEP_AMX_INLINE void column_pairs(BlockRows<Whole> x, precision::bfloat16* to) noexcept {
-    for (std::size_t tile = 0; tile < 2 * G; ++tile) {
-        __m512i r[16];
+template <bool Whole>
+LOCKSTEP_AMX_INLINE void column_pairs(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
+    for (std::size_t half = 0; half < 2; ++half)
+        for (std::size_t g = 0; g < groups; ++g, to += head_tile) {
+            __m512i r[16];
 #pragma GCC unroll 16
-        for (std::size_t i = 0; i < 16; ++i) r[i] = x.load(tile / G * 16 + i, tile % G * 32);
-        transpose(r);
+            for (std::size_t i = 0; i < 16; ++i) r[i] = x.load(half * 16 + i, g * 32);
+            transpose(r);
 #pragma GCC unroll 16
-        for (std::size_t i = 0; i < 16; ++i) _mm512_store_si512(to + tile * head_tile + i * 32, r[i]);
-    }
+            for (std::size_t i = 0; i < 16; ++i) _mm512_store_si512(to + i * 32, r[i]);
+        }
 }
 
-template <std::size_t G, bool Whole>
-LOCKSTEP_AMX_INLINE void transposed_tiles(BlockRows<Whole> x, precision::bfloat16* to) noexcept {
-    for (std::size_t tile = 0; tile < 2 * G; ++tile) {
+template <bool Whole>
+LOCKSTEP_AMX_INLINE void transposed_tiles(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
+    for (std::size_t tile = 0; tile < 2 * groups; ++tile) {
         __m512i r[16];
 #pragma GCC unroll 16
         for (std::size_t i = 0; i < 16; ++i) {
@@ -132,11 +132,10 @@ LOCKSTEP_AMX_INLINE void transposed_tiles(BlockRows<Whole> x, precision::bfloat1
     }
 }
 
-template <std::size_t G, bool Whole>
-LOCKSTEP_AMX_INLINE void row_pairs(BlockRows<Whole> x, precision::bfloat16* to) noexcept {
+template <bool Whole>
+LOCKSTEP_AMX_INLINE void row_pairs(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
     for (std::size_t i = 0; i < 16; ++i)
-#pragma GCC unroll 4
-        for (std::size_t g = 0; g < G; ++g) {
+        for (std::size_t g = 0; g < groups; ++g) {
             __m512i const even = x.load(2 * i, g * 32), odd = x.load(2 * i + 1, g * 32);
             _mm512_store_si512(to + 2 * g * head_tile + i * 32, _mm512_unpacklo_epi16(even, odd));
             _mm512_store_si512(to + (2 * g + 1) * head_tile + i * 32, _mm512_unpackhi_epi16(even, odd));
@@ -146,51 +145,46 @@ LOCKSTEP_AMX_INLINE void row_pairs(BlockRows<Whole> x, precision::bfloat16* to) 
 }  // namespace detail
 
 /// Asks for rows first .. first+31 of x, where there are any: they lie too far apart for the machine to see them coming.
-template <std::size_t G>
 LOCKSTEP_AMX_INLINE void prefetch_rows(HeadRows const& x, std::size_t first) noexcept {
-    std::size_t const end = first + head_block < x.rows ? first + head_block : x.rows;
+    std::size_t const groups = x.groups();
+    std::size_t const end    = first + head_block < x.rows ? first + head_block : x.rows;
     for (std::size_t row = first; row < end; ++row)
-        for (std::size_t g = 0; g < G; ++g) _mm_prefetch(x.data + row * x.stride + g * 32, _MM_HINT_T1);
+        for (std::size_t g = 0; g < groups; ++g) _mm_prefetch(x.data + row * x.stride + g * 32, _MM_HINT_T1);
 }
 
 /// The same for rows that are about to be written.
-template <std::size_t G>
-LOCKSTEP_AMX_INLINE void prefetch_to_write(precision::bfloat16* to, std::size_t stride, std::size_t rows) noexcept {
+LOCKSTEP_AMX_INLINE void prefetch_to_write(precision::bfloat16* to, std::size_t stride, std::size_t rows, std::size_t groups) noexcept {
     for (std::size_t row = 0; row < rows; ++row)
-        for (std::size_t g = 0; g < G; ++g) asm volatile("prefetchw %0" : : "m"(to[row * stride + g * 32]));
+        for (std::size_t g = 0; g < groups; ++g) asm volatile("prefetchw %0" : : "m"(to[row * stride + g * 32]));
 }
 
 /// Rows first .. first+31 of x, 2 G tiles; first < x.rows.
-template <std::size_t G>
-LOCKSTEP_AMX_LEAF void pack_row_tiles(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
-    if (detail::whole<G>(x, first))
-        detail::row_tiles<G>(detail::BlockRows<true>(x, first), to);
+LOCKSTEP_AMX_LEAF inline void pack_row_tiles(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
+    if (detail::whole(x, first))
+        detail::row_tiles(detail::BlockRows<true>(x, first), x.groups(), to);
     else
-        detail::row_tiles<G>(detail::BlockRows<false>(x, first), to);
+        detail::row_tiles(detail::BlockRows<false>(x, first), x.groups(), to);
 }
 
-template <std::size_t G>
-LOCKSTEP_AMX_LEAF void pack_column_pairs(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
-    if (detail::whole<G>(x, first))
-        detail::column_pairs<G>(detail::BlockRows<true>(x, first), to);
+LOCKSTEP_AMX_LEAF inline void pack_column_pairs(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
+    if (detail::whole(x, first))
+        detail::column_pairs(detail::BlockRows<true>(x, first), x.groups(), to);
     else
-        detail::column_pairs<G>(detail::BlockRows<false>(x, first), to);
+        detail::column_pairs(detail::BlockRows<false>(x, first), x.groups(), to);
 }
 
-template <std::size_t G>
-LOCKSTEP_AMX_LEAF void pack_transposed_tiles(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
-    if (detail::whole<G>(x, first))
-        detail::transposed_tiles<G>(detail::BlockRows<true>(x, first), to);
+LOCKSTEP_AMX_LEAF inline void pack_transposed_tiles(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
+    if (detail::whole(x, first))
+        detail::transposed_tiles(detail::BlockRows<true>(x, first), x.groups(), to);
     else
-        detail::transposed_tiles<G>(detail::BlockRows<false>(x, first), to);
+        detail::transposed_tiles(detail::BlockRows<false>(x, first), x.groups(), to);
 }
 
-template <std::size_t G>
-LOCKSTEP_AMX_LEAF void pack_row_pairs(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
-    if (detail::whole<G>(x, first))
-        detail::row_pairs<G>(detail::BlockRows<true>(x, first), to);
+LOCKSTEP_AMX_LEAF inline void pack_row_pairs(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
+    if (detail::whole(x, first))
+        detail::row_pairs(detail::BlockRows<true>(x, first), x.groups(), to);
     else
-        detail::row_pairs<G>(detail::BlockRows<false>(x, first), to);
+        detail::row_pairs(detail::BlockRows<false>(x, first), x.groups(), to);
 }
 
 }  // namespace lockstep::kernel::arch

@@ -111,12 +111,11 @@ LOCKSTEP_AMX_INLINE std::uint32_t seeing(std::size_t k) noexcept { return ~0u <<
 
 /// Rounds sums (32 G, 32), transposed, times `scale` of each row of the result, into `rows` rows of `columns` elements. The rows and
 /// columns of the sums are in the order that packing gives to columns.
-template <std::size_t G>
-LOCKSTEP_AMX_LEAF void store_transposed(float const* sums, float const* scale, precision::bfloat16* to, std::size_t stride,
-                                        std::size_t rows, std::size_t columns) noexcept {
+LOCKSTEP_AMX_LEAF inline void store_transposed(float const* sums, float const* scale, precision::bfloat16* to, std::size_t stride,
+                                               std::size_t rows, std::size_t columns) noexcept {
     for (std::size_t half = 0; half < 2; ++half) {
         __m512 const factor = detail::half_of(half, _mm512_loadu_ps(scale), _mm512_loadu_ps(scale + 16));
-        for (std::size_t g = 0; g < G; ++g) {
+        for (std::size_t g = 0; g * 32 < columns; ++g) {
             float const* const from = sums + g * 1024 + half * 16;
             __m512i            r[16];
 #pragma GCC unroll 16

@@ -34,8 +34,18 @@ struct PackedProduct {
     bfloat16 const* right        = nullptr;  // tiles of 32 steps x 32 columns
     std::size_t     right_step   = 0;        // elements from a tile to that of the next 32 steps
     std::size_t     right_column = 0;        // elements from a tile to that of the next 32 columns
+    std::size_t     left_step    = 0;        // the same for left where it lies in tiles of 32 x 32, padded with zeros; 0: it lies in rows
+    std::size_t     left_panel   = 0;        // elements from such a tile to that of the next 32 rows
 
-    bool ragged() const noexcept { return rows % block_size != 0 || steps % block_size != 0; }
+    bool ragged() const noexcept { return left_step == 0 && (rows % block_size != 0 || steps % block_size != 0); }
+
+    /// 32 rows of the left operand from a step on, 32 elements each.
+    LeftPanel32 left_from(std::size_t panel, std::size_t step) const noexcept {
+        if (left_step != 0)
+            return {reinterpret_cast<std::byte const*>(left + panel * left_panel + step * left_step), tile_bytes, 2 * left_step};
+        return {reinterpret_cast<std::byte const*>(left + panel * block_size * left_stride + step * block_size), 2 * left_stride,
+                tile_bytes};
+    }
 };
 
 namespace detail {
@@ -51,6 +61,17 @@ inline constexpr std::size_t product_resident = 20;
 /// Steps of all panels of the streaming operand, in the second level; panels of the other operand that a task takes.
 inline constexpr std::size_t product_near_left = 400, product_near_right = 300, product_near_chunked = 200, product_far = 32,
                              product_far_chunked = 16;
+
+/// What the vector unit is set to while a sink is in use: `Sink::Scope`, if there is one.
+template <class Sink>
+struct ScopeOf {
+    struct type {};
+};
+template <class Sink>
+    requires requires { typename Sink::Scope; }
+struct ScopeOf<Sink> {
+    using type = typename Sink::Scope;
+};
 
 /// What a task computes, where its sums wait, and the left rows of an edge with zeros behind them.
 struct ProductTask {
@@ -78,6 +99,9 @@ LinesAhead next_panel(PackedProduct const& product, std::size_t panel, std::size
         auto const* const data     = product.right + panel * product.right_column + step * product.right_step;
         return {reinterpret_cast<std::byte const*>(data), together ? block_size * steps : block_size, together ? 1 : steps,
                 2 * product.right_step, at_once};
+    } else if (product.left_step != 0) {
+        LeftPanel32 const left = product.left_from(panel, step);
+        return {left.data, block_size, steps, left.step, at_once};
     } else {
         bool const        together = product.left_stride <= (steps + 2) * block_size;
         auto const* const data     = product.left + panel * block_size * product.left_stride + step * block_size;
@@ -87,10 +111,30 @@ LinesAhead next_panel(PackedProduct const& product, std::size_t panel, std::size
     }
 }
 
+/// The lines of the streaming operand in the panels `range` and some steps, spread over `blocks` blocks of `now` steps.
+template <Streams streams>
+LinesAhead next_chunk(PackedProduct const& product, PanelRange range, std::size_t step, std::size_t steps, std::size_t blocks,
+                      std::size_t now) noexcept {
+    std::size_t const panels = range.last - range.first, at_once = panels * steps * block_size / (blocks * now) + 1;
+    if constexpr (streams == Streams::right) {
+        auto const* const data  = reinterpret_cast<std::byte const*>(product.right + range.first * product.right_column + step * product.right_step);
+        bool const        along = product.right_step < product.right_column;  // the tiles of a column touch, or those of a step
+        return {data, block_size * (along ? steps : panels), along ? panels : steps, 2 * (along ? product.right_column : product.right_step),
+                at_once};
+    } else if (product.left_step != 0) {
+        return {product.left_from(range.first, step).data, block_size * panels, steps, 2 * product.left_step, at_once};
+    } else {
+        std::size_t const rows = std::min(panels * block_size, product.rows - range.first * block_size);
+        std::size_t const whole = std::min(steps, product.steps / block_size - std::min(step, product.steps / block_size));
+        return {product.left_from(range.first, step).data, whole, rows, 2 * product.left_stride, at_once};
+    }
+}
+
 template <Streams streams, class Sink>
 LOCKSTEP_AMX_LEAF void multiply_task(PackedProduct const& product, ProductTask const& task, PanelParts const& chunks,
                                      Sink const& sink) noexcept {
     TileScope const   tiles;
+    [[maybe_unused]] typename ScopeOf<Sink>::type const scope{};
     constexpr bool    left  = streams == Streams::left;
     PanelRange const  outer = left ? task.columns : task.rows, inner = left ? task.rows : task.columns;
     std::size_t const padded_steps = chunks.panels * block_size;
@@ -103,14 +147,18 @@ LOCKSTEP_AMX_LEAF void multiply_task(PackedProduct const& product, ProductTask c
         auto const [begin, end] = chunks[chunk];
         std::size_t const steps = end - begin;
         bool const        last  = end == chunks.panels;
+        LinesAhead        streaming;
+        if (!last) {
+            auto const [next_begin, next_end] = chunks[chunk + 1];
+            streaming = next_chunk<streams>(product, inner, next_begin, next_end - next_begin,
+                                            (outer.last - outer.first) * (inner.last - inner.first), steps);
+        }
         for (std::size_t o = outer.first; o < outer.last; ++o) {
             LinesAhead next;
             if (o + 1 < outer.last) next = next_panel<streams>(product, o + 1, begin, steps, inner.last - inner.first);
             for (std::size_t i = inner.first; i < inner.last; ++i) {
                 std::size_t const row = left ? i : o, column = left ? o : i;
-                LeftPanel32       a{
-                    reinterpret_cast<std::byte const*>(product.left + row * block_size * product.left_stride + begin * block_size),
-                    2 * product.left_stride, tile_bytes};
+                LeftPanel32       a   = product.left_from(row, begin);
                 RightPanel32 const b{
                     reinterpret_cast<std::byte const*>(product.right + begin * product.right_step + column * product.right_column),
                     2 * product.right_step};
@@ -133,13 +181,28 @@ LOCKSTEP_AMX_LEAF void multiply_task(PackedProduct const& product, ProductTask c
                     rows_read         = sink.ahead(current.row, current.column, current.rows);
                     rows_read.at_once = block_size / steps + 1;
                 }
-                multiply_panels<streams>(a, b, steps, product_resident, chunk == 0 ? nullptr : sums, old, sink, next, next_sums, rows_read);
+                multiply_panels<streams>(a, b, steps, product_resident, chunk == 0 ? nullptr : sums, old, sink, next, next_sums, rows_read,
+                                         chunks.count > 1 ? &streaming : nullptr);
                 old = current;
             }
         }
     }
     finish(old, sink);
     _mm_sfence();
+}
+
+/// A range of rows and columns, with scratch memory of this thread.
+template <Streams streams, class Sink>
+void multiply_part(PackedProduct const& product, PanelRange rows, PanelRange columns, PanelParts const& chunks, Sink const& sink) {
+    if (rows.first == rows.last || columns.first == columns.last) return;
+    ProductTask           task{rows, columns, nullptr, nullptr};
+    runtime::ScratchFrame frame;
+    std::size_t const     row_count = rows.last - rows.first, blocks = chunks.count == 1 ? 1 : row_count * (columns.last - columns.first);
+    constexpr std::size_t page   = 4096;
+    float* const          taken  = frame.take<float>(blocks * block_size * block_size + page / sizeof(float)).data();
+    task.sums                    = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(taken) + page - 1) / page * page);
+    if (product.ragged()) task.padded = frame.take<bfloat16>(row_count * block_size * chunks.panels * block_size).data();
+    multiply_task<streams>(product, task, chunks, sink);
 }
 
 }  // namespace detail
@@ -161,15 +224,7 @@ void multiply_packed(PackedProduct const& product, Sink const& sink) {
                                           row_panels * column_panels * steps);
     PanelParts const  rows(row_panels, left ? near : far), columns(column_panels, left ? far : near);
     runtime::parallel_for(rows.count * columns.count, rows.size * columns.size * steps * block_step_cost, [&](std::size_t part) {
-        ProductTask task{rows[part / columns.count], columns[part % columns.count], nullptr, nullptr};
-        if (task.rows.first == task.rows.last || task.columns.first == task.columns.last) return;
-        runtime::ScratchFrame frame;
-        std::size_t const     blocks = whole ? 1 : rows.size * columns.size;
-        constexpr std::size_t page   = 4096;
-        float* const          taken  = frame.take<float>(blocks * block_size * block_size + page / sizeof(float)).data();
-        task.sums                    = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(taken) + page - 1) / page * page);
-        if (product.ragged()) task.padded = frame.take<bfloat16>(rows.size * block_size * steps * block_size).data();
-        multiply_task<streams>(product, task, chunks, sink);
+        multiply_part<streams>(product, rows[part / columns.count], columns[part % columns.count], chunks, sink);
     });
 }
 

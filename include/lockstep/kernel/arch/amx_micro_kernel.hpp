@@ -139,11 +139,11 @@ LOCKSTEP_AMX_INLINE void finish_rows(Sink const& sink, Unfinished const& old, st
 
 /// tiles 0-3 = (start or 0) + a b over `steps` >= 1; only the first `resident` of them are meant to stay in the first-level cache.
 /// Stores and finishes `old` meanwhile: `sink(sums, row, column, columns)` gets each row of it once. Asks for lines of what comes next:
-/// of the operands, of sums, of what the sink will read.
+/// of the resident operand, of sums, of what the sink will read, of the streaming operand.
 template <Streams streams, class Sink>
 LOCKSTEP_AMX_INLINE void multiply_panels(LeftPanel32 a, RightPanel32 b, std::size_t steps, std::size_t resident, float const* start,
                                          Unfinished const& old, Sink const& sink, LinesAhead& operand, LinesAhead sums,
-                                         LinesAhead rows_read) noexcept {
+                                         LinesAhead rows_read, LinesAhead* streaming = nullptr) noexcept {
     detail::first_step<streams>(a, b, old.sums, start);
     std::size_t const rows        = old.sums != nullptr ? old.rows : 0;
     std::size_t const rows_a_step = steps > 2 ? (rows + steps - 3) / (steps - 2) : 0;
@@ -154,6 +154,7 @@ LOCKSTEP_AMX_INLINE void multiply_panels(LeftPanel32 a, RightPanel32 b, std::siz
         else
             detail::multiply_step<streams, false>(a, b);
         operand.ask();
+        if (streaming != nullptr) streaming->ask();
         sums.ask();
         rows_read.ask();
         if (step == 1) continue;
