@@ -4,20 +4,15 @@
 
 #include <benchmark/benchmark.h>
 
-#include <sys/mman.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "lockstep/core/random.hpp"
 #include "lockstep/kernel/arch/amx_gemm.hpp"
 #include "lockstep/kernel/arch/amx_weight_grad.hpp"
 #include "lockstep/kernel/tile_peak.hpp"
+#include "operands.hpp"
 #include "probe.hpp"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -25,64 +20,13 @@
 namespace {
 
 using namespace lockstep;
-using precision::bfloat16;
+using namespace lockstep::bench;
 namespace arch = kernel::arch;
-
-struct Free {
-    void operator()(void* data) const { std::free(data); }
-};
-
-/// Memory in large pages, as the buffers of a training step have it.
-template <class T>
-class Buffer {
-public:
-    explicit Buffer(std::size_t count) {
-        constexpr std::size_t page  = std::size_t{2} << 20;
-        std::size_t const     bytes = (count * sizeof(T) + page - 1) / page * page;
-        data_.reset(static_cast<T*>(std::aligned_alloc(page, bytes)));
-        madvise(data_.get(), bytes, MADV_HUGEPAGE);
-        std::fill_n(reinterpret_cast<std::byte*>(data_.get()), bytes, std::byte{0});
-    }
-    T* get() const { return data_.get(); }
-
-private:
-    std::unique_ptr<T, Free> data_;
-};
-
-/// Normally distributed numbers; a prime number of them, so that rows and columns differ.
-float normal(std::size_t i) {
-    static std::vector<float> const table = [] {
-        std::vector<float> values(65521);
-        for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(random_normal({1, 1, 0}, k));
-        return values;
-    }();
-    return table[i % table.size()];
-}
-
-/// A matrix of activations: rows an odd number of cache lines apart, where they are whole lines.
-template <class T>
-class Activations {
-public:
-    Activations(std::size_t rows, std::size_t columns, std::size_t purpose)
-        : rows_(rows), columns_(columns), stride_(columns + 64 / sizeof(T)), buffer_(rows * stride_) {
-        for (std::size_t i = 0; i < rows * stride_; ++i) buffer_.get()[i] = T(normal(i + 7919 * purpose));
-    }
-    tensor::View<T, 2> view() const { return {buffer_.get(), {rows_, columns_}, {stride_, 1}}; }
-
-private:
-    std::size_t rows_, columns_, stride_;
-    Buffer<T>   buffer_;
-};
 
 /// The product that is measured: its result is M x N, K is what is summed. Tokens are M, for the weight gradient K.
 struct Sizes {
     std::size_t M, N, K;
 };
-
-double median(std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    return values[values.size() / 2];
-}
 
 template <class Run>
 void measure(benchmark::State& state, Sizes s, Run run) {
@@ -106,20 +50,6 @@ void measure(benchmark::State& state, Sizes s, Run run) {
     state.counters["of_peak"]    = median(ratios);
 }
 
-struct Weight {
-    state::MatrixMap map;
-    Buffer<float>    masters;
-    Buffer<bfloat16> forward, backward;
-
-    Weight(std::size_t rows, std::size_t columns)
-        : map(rows, columns, kernel::packed_layout), masters(map.size()), forward(map.size()), backward(map.size()) {
-        for (std::size_t r = 0; r < rows; ++r)
-            for (std::size_t c = 0; c < columns; ++c) masters.get()[map(r, c)] = normal(r * columns + c);
-        kernel::write_weight_copies(true, std::span<float const>(masters.get(), map.size()), std::span(forward.get(), map.size()),
-                                    std::span(backward.get(), map.size()));
-    }
-};
-
 enum class Form { forward, forward_gelu, forward_residual, input_grad, input_grad_gelu, weight_grad };
 
 template <class Out, Form form>
@@ -128,13 +58,13 @@ void product(benchmark::State& state, Sizes s, arch::Stores stores) {
     std::size_t const tokens  = form == Form::weight_grad ? s.K : s.M;
     std::size_t const outputs = form == Form::input_grad || form == Form::input_grad_gelu ? s.K : form == Form::weight_grad ? s.M : s.N;
     std::size_t const inputs  = form == Form::input_grad || form == Form::input_grad_gelu ? s.N : form == Form::weight_grad ? s.N : s.K;
-    Activations<bfloat16> const  x(tokens, inputs, 1), dy(tokens, outputs, 2), beside(tokens, std::max(inputs, outputs), 3);
-    Activations<Out> const       y(tokens, outputs, 4), dx(tokens, inputs, 5);
-    Weight const                 w(outputs, inputs);
-    Buffer<float> const          bias(outputs);
-    tensor::View<float, 1> const b(bias.get(), {outputs});
-    arch::ForwardWeights const   forward(state::Matrix<bfloat16 const>{w.forward.get(), w.map.reordered(state::TileOrder::column_pairs)});
-    arch::InputGradWeights const backward(state::Matrix<bfloat16 const>{w.backward.get(), w.map.reordered(state::TileOrder::row_pairs)});
+    Activations<bfloat16> const     x(tokens, inputs, 1), dy(tokens, outputs, 2), beside(tokens, std::max(inputs, outputs), 3);
+    Activations<Out> const          y(tokens, outputs, 4), dx(tokens, inputs, 5);
+    Weight const                    w(outputs, inputs);
+    Buffer<float> const             bias(outputs);
+    tensor::View<float, 1> const    b(bias.get(), {outputs});
+    arch::ForwardWeights const      forward(w.for_forward());
+    arch::InputGradWeights const    backward(w.for_input_grad());
     tensor::View<bfloat16, 2> const beside_y = beside.view().columns(0, outputs), beside_x = beside.view().columns(0, inputs);
     measure(state, s, [&] {
         if constexpr (form == Form::forward) arch::gemm_forward<float>(arch::amx{}, x.view(), forward, b, y.view(), stores);

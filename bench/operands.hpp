@@ -1,0 +1,90 @@
+#pragma once
+// Operands of benchmarks: random numbers, in large pages, laid out as in a training step.
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/random.hpp"
+#include "lockstep/kernel/weight_copies.hpp"
+#include "lockstep/tensor/view.hpp"
+
+namespace lockstep::bench {
+
+using precision::bfloat16;
+
+struct Free {
+    void operator()(void* data) const { std::free(data); }
+};
+
+/// Memory in large pages, as the buffers of a training step have it.
+template <class T>
+class Buffer {
+public:
+    explicit Buffer(std::size_t count) {
+        constexpr std::size_t page  = std::size_t{2} << 20;
+        std::size_t const     bytes = (count * sizeof(T) + page - 1) / page * page;
+        data_.reset(static_cast<T*>(std::aligned_alloc(page, bytes)));
+        madvise(data_.get(), bytes, MADV_HUGEPAGE);
+        std::fill_n(reinterpret_cast<std::byte*>(data_.get()), bytes, std::byte{0});
+    }
+    T* get() const { return data_.get(); }
+
+private:
+    std::unique_ptr<T, Free> data_;
+};
+
+/// Normally distributed numbers; a prime number of them, so that rows and columns differ.
+inline float normal(std::size_t i) {
+    static std::vector<float> const table = [] {
+        std::vector<float> values(65521);
+        for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(random_normal({1, 1, 0}, k));
+        return values;
+    }();
+    return table[i % table.size()];
+}
+
+/// A matrix of activations: rows an odd number of cache lines apart, where they are whole lines.
+template <class T>
+class Activations {
+public:
+    Activations(std::size_t rows, std::size_t columns, std::size_t purpose)
+        : rows_(rows), columns_(columns), stride_(columns + 64 / sizeof(T)), buffer_(rows * stride_) {
+        for (std::size_t i = 0; i < rows * stride_; ++i) buffer_.get()[i] = T(normal(i + 7919 * purpose));
+    }
+    tensor::View<T, 2> view() const { return {buffer_.get(), {rows_, columns_}, {stride_, 1}}; }
+
+private:
+    std::size_t rows_, columns_, stride_;
+    Buffer<T>   buffer_;
+};
+
+inline double median(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+    return values[values.size() / 2];
+}
+
+/// A weight [rows, columns]: masters in tiles and both copies of it.
+struct Weight {
+    state::MatrixMap map;
+    Buffer<float>    masters;
+    Buffer<bfloat16> forward, backward;
+
+    Weight(std::size_t rows, std::size_t columns)
+        : map(rows, columns, kernel::packed_layout), masters(map.size()), forward(map.size()), backward(map.size()) {
+        for (std::size_t r = 0; r < rows; ++r)
+            for (std::size_t c = 0; c < columns; ++c) masters.get()[map(r, c)] = normal(r * columns + c);
+        kernel::write_weight_copies(true, std::span<float const>(masters.get(), map.size()), std::span(forward.get(), map.size()),
+                                    std::span(backward.get(), map.size()));
+    }
+
+    state::Matrix<bfloat16 const> for_forward() const { return {forward.get(), map.reordered(state::TileOrder::column_pairs)}; }
+    state::Matrix<bfloat16 const> for_input_grad() const { return {backward.get(), map.reordered(state::TileOrder::row_pairs)}; }
+};
+
+}  // namespace lockstep::bench
