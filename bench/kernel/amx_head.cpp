@@ -1,5 +1,5 @@
-// Head and cross entropy on tiles, one thread: forward (the loss alone) and backward (loss and gradients). Each sample lies between two runs
-// of the tile probe, because the clock drifts. Counters, medians over the samples: flop_per_s, and of_peak, the ratio to the probe. By
+// Head and cross entropy on tiles, one thread: forward (the loss alone) and backward (loss and gradients). Each sample lies between two
+// runs of the tile probe, because the clock drifts. Counters, medians over the samples: flop_per_s, and of_peak, the ratio to the probe. By
 // processor time: other processes do not count.
 
 #include <benchmark/benchmark.h>
@@ -102,7 +102,9 @@ struct Case {
     }
 
     arch::ForwardWeights   w() const { return arch::ForwardWeights({forward.get(), map.reordered(state::TileOrder::column_pairs)}); }
-    arch::InputGradWeights w_backward() const { return arch::InputGradWeights({backward.get(), map.reordered(state::TileOrder::row_pairs)}); }
+    arch::InputGradWeights w_backward() const {
+        return arch::InputGradWeights({backward.get(), map.reordered(state::TileOrder::row_pairs)});
+    }
     tensor::View<bfloat16, 2> rows(Buffer<bfloat16> const& of, std::size_t begin, std::size_t end) const {
         return {of.get() + begin * stride, {end - begin, s.C}, {stride, 1}};
     }
@@ -115,8 +117,8 @@ void run_head(benchmark::State& state, Sizes s, std::size_t chunk, Part part) {
     Buffer<bfloat16> const memory(arch::ExponentialBlocks::elements(chunk, s.V));
     auto const             run = [&] {
         for (std::size_t begin = 0; begin < s.N; begin += chunk) {
-            std::size_t const end = std::min(s.N, begin + chunk), rows = end - begin;
-            auto const        labels = std::span<std::int32_t const>(c.labels).subspan(begin, rows);
+            std::size_t const            end = std::min(s.N, begin + chunk), rows = end - begin;
+            auto const                   labels = std::span<std::int32_t const>(c.labels).subspan(begin, rows);
             tensor::View<float, 1> const loss(c.loss.data() + begin, {rows}), lse(c.lse.data() + begin, {rows});
             if (part == Part::forward)
                 arch::head_loss(arch::amx{}, c.rows(c.h, begin, end), c.w(), labels, loss, lse);
@@ -125,8 +127,9 @@ void run_head(benchmark::State& state, Sizes s, std::size_t chunk, Part part) {
                                                      {c.gradient.get(), c.map}, c.rows(c.dh, begin, end), memory.get());
         }
     };
-    double const flop  = (part == Part::forward ? 2.0 : 6.0) * static_cast<double>(s.N) * static_cast<double>(s.V) * static_cast<double>(s.C);
-    auto const   probe = [] {
+    double const flop =
+        (part == Part::forward ? 2.0 : 6.0) * static_cast<double>(s.N) * static_cast<double>(s.V) * static_cast<double>(s.C);
+    auto const probe = [] {
         return kernel::TileProbe::flop / bench::processor_seconds([] { benchmark::DoNotOptimize(kernel::TileProbe::run()); });
     };
     std::vector<double> rates, ratios;

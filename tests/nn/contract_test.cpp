@@ -116,7 +116,7 @@ struct PlainModel {
         return {};
     }
     template <class T>
-    View<T, 2> loss_backward(Pass<T, storage>&, Ids, precision::accumulator<T>, Saved<T>&) const {
+    View<T, 2> loss_backward(Pass<T, storage>&, View<T, 2>, Ids, precision::accumulator<T>, Saved<T>&, ExactSum&) const {
         return {};
     }
     template <class T>
@@ -150,7 +150,7 @@ struct NoBlockForward : PlainModel {
 };
 struct NoLossBackward : PlainModel {
     template <class T>
-    View<T, 2> loss_backward(Pass<T, storage>&, Ids, Saved<T>&) const {
+    View<T, 2> loss_backward(Pass<T, storage>&, View<T, 2>, Ids, Saved<T>&, ExactSum&) const {
         return {};
     }
 };

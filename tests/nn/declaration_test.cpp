@@ -9,7 +9,7 @@ using nn::Declaration;
 
 TEST_CASE("parameters lie one after another, matrices in the layout, vectors in the identity") {
     state::Unit unit{.name = "unit", .parameters = {}};
-    Declaration declaration(unit, {4, 3, true});
+    Declaration declaration(unit, {4, 3, state::TileOrder::columns});
     auto const  matrix = declaration.matrix("w", 5, 7, {0, 0.02f});
     auto const  vector = declaration.vector("b", 5, {1, 0});
     auto const  other  = declaration.matrix("v", 2, 2, {});

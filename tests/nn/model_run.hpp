@@ -40,8 +40,9 @@ public:
             auto block = pass(1 + layer, tokens.size(), batch);
             x          = model_.block(layer, block, x, saved);
         }
-        loss    = model_.loss(root, x, labels, saved).value();
-        auto dx = model_.loss_backward(root, labels, A(1) / static_cast<A>(tokens.size()), saved);  // (N,C)
+        lockstep::ExactSum sum;
+        auto               dx = model_.loss_backward(root, x, labels, A(1) / static_cast<A>(tokens.size()), saved, sum);  // (N,C)
+        loss                  = sum.value();
         for (std::size_t layer = layers; layer-- > 0;) {
             auto block = pass(1 + layer, tokens.size(), batch);
             dx         = model_.block_backward(layer, block, dx, saved);

@@ -59,7 +59,7 @@ TEST_CASE_TEMPLATE("a layout that permutes and pads the weights changes no bit o
     CHECK(identity.loss > 21 * 0.5);
     CHECK(identity.padding().elements == 0);
     for (state::Layout const layout :
-         {state::Layout{4, 3, state::TileOrder::columns}, state::Layout{32, 32}, state::Layout{1, 16, state::TileOrder::columns}}) {
+         {state::Layout{4, 3, state::TileOrder::columns}, state::Layout{16, 32}, state::Layout{1, 16, state::TileOrder::columns}}) {
         CAPTURE(layout.panel_rows);
         auto const permuted = run<Case>({.layout = layout});
         CHECK(permuted.loss == identity.loss);

@@ -39,7 +39,7 @@ TEST_CASE("the count of parameters is the model's, at any sizes") {
     CHECK(plan::parameter_count(llama_sizes) == state::element_count(llama.units()));
     CHECK(plan::parameter_count(nn::gpt2_124m) == 124439808);  // as published
     CHECK(state::element_count(nn::Gpt2<tensor::ArenaStorage>(nn::gpt2_124m).units()) == 124439808);
-    nn::Gpt2<tensor::ArenaStorage> const padded(gpt2_sizes, {.layout = {32, 32, false}});
+    nn::Gpt2<tensor::ArenaStorage> const padded(gpt2_sizes, {.layout = state::Layout{32, 32}});
     CHECK(plan::parameter_count(gpt2_sizes) == state::element_count(padded.units()));  // padding does not count
 }
 

@@ -31,7 +31,8 @@ void check_prediction(state::ModelSizes const& sizes) {
         for (auto const& [rows, sequence] : {std::pair<std::size_t, std::size_t>{1, 32}, {3, 16}}) {
             double const found = measured<Model, Precision>(sizes, rows, sequence, recompute);
             double const predicted =
-                static_cast<double>(plan::activation_bytes(sizes, rows, sequence, sizeof(typename Precision::compute), recompute));
+                static_cast<double>(plan::activation_bytes(sizes, rows, sequence, sizeof(typename Precision::compute), recompute,
+                                                           kernel::logit_storage<typename Precision::compute>()));
             CAPTURE(recompute);
             CAPTURE(rows);
             CAPTURE(sizes.layers);

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/random.hpp"
@@ -120,4 +123,29 @@ TEST_CASE_TEMPLATE("a workspace that moves takes its tensors along", S, ArenaSto
     View<float, 1> const  other = moved.template take<float, 1>({1000});
     std::fill_n(other.data(), other.size(), 0.0f);
     CHECK(counts_up(view));
+}
+
+TEST_CASE("an arena holds the blocks that are predicted for what is taken of it") {
+    auto const held = [] { return lockstep::observe::ledger()[lockstep::observe::Category::activations].now.load(); };
+    for (std::size_t const kib : {1u, 2048u, 2049u, 6144u, 40'000u, 300'000u}) {
+        std::size_t const       before = held();
+        ArenaStorage::Workspace workspace;
+        for (std::size_t i = 0; i < kib; ++i) static_cast<void>(workspace.take<float, 1>({256}));  // 1 KiB
+        CHECK(held() - before == ArenaStorage::Workspace::held_for(kib * 1024));
+    }
+    CHECK(ArenaStorage::Workspace::held_for(0) == 0);
+}
+
+TEST_CASE("memory that cannot be had is named with its use and size") {
+    using lockstep::observe::Category;
+    for (auto const& [category, name] : {std::pair{Category::activations, "activations"}, {Category::masters, "master"}}) {
+        std::string found;
+        try {
+            BookedBlock const block(std::size_t{1} << 60, category);
+        } catch (std::bad_alloc const& error) {
+            found = error.what();
+        }
+        CHECK_MESSAGE(found.starts_with("memory ran out: expected 1152921504606846976 bytes more for " + std::string(name) + ", beside "),
+                      found);
+    }
 }

@@ -42,7 +42,7 @@ struct Gpt2Architecture {
     static Head<Norm> head(state::ModelSizes const& s) { return {LayerNorm{"ln_f", s.dim, s.norm_eps}, "", s.vocab, s.dim}; }
 };
 
-template <class Storage>
+template <class Storage = tensor::ArenaStorage>
 using Gpt2 = Transformer<Storage, Gpt2Architecture>;
 static_assert(module<Gpt2Architecture::Block> && model<Gpt2<tensor::ArenaStorage>, float>);
 

@@ -29,6 +29,7 @@ struct Linear {
 
     template <class P, class T = typename P::element>
     View<T, 2> forward(P& pass, View<T, 2> x, Saved<T>& saved) const {
+        check("inputs", x.extent(1), in);
         saved.x = x;
         auto y  = pass.activation(x.extent(0), out);  // (N,O)
         kernel::gemm_forward(x, pass.matrix(weight_index), bias(pass), y);
@@ -43,6 +44,7 @@ struct Linear {
 
     template <class P, class T = typename P::element>
     View<T, 2> backward(P& pass, View<T, 2> dy, Saved<T>& saved) const {
+        check("gradients", dy.extent(1), out);
         add_gradients(pass, dy, saved.x);
         auto dx = pass.activation(dy.extent(0), in);  // (N,I)
         kernel::gemm_input_grad(dy, pass.matrix_for_input_grad(weight_index), dx);
@@ -61,6 +63,11 @@ struct Linear {
     template <class T, class F>
     void inspect(Saved<T> const& saved, F&& visit) const {
         visit(name + ".input", saved.x);
+    }
+
+private:
+    void check(char const* what, std::size_t columns, std::size_t expected) const {
+        require(columns == expected, "Linear ", name, ": expected ", what, " of ", expected, " columns, found ", columns);
     }
 };
 static_assert(module<Linear>);

@@ -40,7 +40,7 @@ struct LlamaArchitecture {
     static Head<Norm> head(state::ModelSizes const& s) { return {RmsNorm{"norm", s.dim, s.norm_eps}, "lm_head", s.vocab, s.dim}; }
 };
 
-template <class Storage>
+template <class Storage = tensor::ArenaStorage>
 using Llama = Transformer<Storage, LlamaArchitecture>;
 static_assert(module<LlamaArchitecture::Block> && model<Llama<tensor::ArenaStorage>, float>);
 

@@ -30,7 +30,7 @@ concept lists_units = requires(M const model) {
     { model.units() } -> std::convertible_to<std::span<state::Unit const>>;
 };
 
-/// Embedding, blocks and loss run forward, each with what it saves.
+/// Embedding and blocks run forward, each with what it saves; the loss alone is for evaluation.
 template <class M, class T>
 concept runs_units_forward = requires(M const model, Pass<T, typename M::storage>& pass, View<T, 2> x, std::span<std::int32_t const> ids) {
     requires requires(decltype(model.template make_saved<T>())& saved) {
@@ -40,11 +40,12 @@ concept runs_units_forward = requires(M const model, Pass<T, typename M::storage
     };
 };
 
-/// Loss, blocks and embedding run backward.
+/// Blocks and embedding run backward. Backward begins with the loss, which comes with its gradient.
 template <class M, class T>
-concept runs_units_backward = requires(M const model, Pass<T, typename M::storage>& pass, View<T, 2> x, std::span<std::int32_t const> ids) {
+concept runs_units_backward = requires(M const model, Pass<T, typename M::storage>& pass, View<T, 2> x, std::span<std::int32_t const> ids,
+                                       ExactSum& loss) {
     requires requires(decltype(model.template make_saved<T>())& saved) {
-        { model.loss_backward(pass, ids, precision::accumulator<T>{}, saved) } -> std::same_as<View<T, 2>>;
+        { model.loss_backward(pass, x, ids, precision::accumulator<T>{}, saved, loss) } -> std::same_as<View<T, 2>>;
         { model.block_backward(std::size_t{}, pass, x, saved) } -> std::same_as<View<T, 2>>;
         model.embed_backward(pass, x, saved);
     };

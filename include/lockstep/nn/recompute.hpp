@@ -8,6 +8,11 @@ namespace lockstep::nn {
 
 template <class Body>
 struct Recompute {
+    static_assert(
+        module<Body>,
+        "lockstep: Module must declare its parameters, name what it saves, run forward beside backward and show what it saved; see "
+        "lockstep/nn/module.hpp");
+
     Body body;
     bool enabled = true;
 

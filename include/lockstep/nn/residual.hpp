@@ -8,6 +8,10 @@ namespace lockstep::nn {
 
 template <class Body>
 struct Residual {
+    static_assert(
+        module<Body>,
+        "lockstep: Module must declare its parameters, name what it saves, run forward beside backward and show what it saved; see "
+        "lockstep/nn/module.hpp");
     static_assert(!overwrites_input<Body> && !overwrites_gradient<Body>,
                   "lockstep: the body of Residual must not overwrite its input or gradient; see lockstep/nn/module.hpp");
 

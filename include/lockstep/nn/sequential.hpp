@@ -40,6 +40,10 @@ constexpr bool last_keeps_output() {
 
 template <class... Modules>
 class Sequential {
+    static_assert(
+        (module<Modules> && ...),
+        "lockstep: Module must declare its parameters, name what it saves, run forward beside backward and show what it saved; see "
+        "lockstep/nn/module.hpp");
     static_assert(detail::writes_over_nothing_needed<Modules...>(),
                   "lockstep: a module that overwrites its input or gradient must not stand first, last or behind one that keeps its "
                   "output; see lockstep/nn/module.hpp");

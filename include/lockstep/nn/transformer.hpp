@@ -36,7 +36,7 @@ public:
           block_{Architecture::block(sizes, options), options.recompute},
           head_(Architecture::head(sizes)) {
         state::Unit root{.name = "root", .parameters = {}, .size = 0, .root = true};
-        root.backward_computes     = true;  // backward may compute logits again
+        root.backward_computes     = true;  // the logits
         state::Layout const layout = options.layout.value_or(state::Layout{});
         Declaration         root_declaration(root, layout);
         embedding_.declare(root_declaration);
@@ -84,15 +84,16 @@ public:
         return block_.backward(pass, dy, saved.blocks[layer]);
     }
 
-    /// The sum of the losses of all valid tokens.
+    /// The sum of the losses of all valid tokens, without a gradient.
     template <class T>
     ExactSum loss(PassOf<T>& pass, View<T, 2> x, std::span<std::int32_t const> labels, Saved<T>& saved) const {
-        return head_.forward(pass, x, labels, saved.head);
+        return head_.loss(pass, x, labels, saved.head);
     }
+    /// Adds the same sum to `loss`; dx for `scale` times it.
     template <class T>
-    View<T, 2> loss_backward(PassOf<T>& pass, std::span<std::int32_t const> labels, precision::accumulator<T> scale,
-                             Saved<T>& saved) const {
-        return head_.backward(pass, labels, scale, saved.head);
+    View<T, 2> loss_backward(PassOf<T>& pass, View<T, 2> x, std::span<std::int32_t const> labels, precision::accumulator<T> scale,
+                             Saved<T>& saved, ExactSum& loss) const {
+        return head_.loss_backward(pass, x, labels, scale, saved.head, loss);
     }
 
     /// Logits (rows of x, V), for sampling.

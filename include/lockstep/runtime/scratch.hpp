@@ -3,12 +3,11 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <new>
 #include <span>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/observe/ledger.hpp"
+#include "lockstep/observe/out_of_memory.hpp"
 
 namespace lockstep::runtime {
 
@@ -28,6 +27,8 @@ public:
             observe::ledger().remove(observe::Category::scratch, block.size);
         }
     }
+
+    static constexpr std::size_t least = std::size_t{1} << 20;  // bytes of a block
 
     struct Mark {
         std::size_t block = 0;
@@ -52,10 +53,9 @@ private:
     };
 
     void grow(std::size_t bytes) {
-        constexpr std::size_t least = std::size_t{1} << 20;
-        std::size_t const     size  = (bytes + least - 1) / least * least;
-        auto* const           data  = static_cast<std::byte*>(std::aligned_alloc(4096, size));
-        if (data == nullptr) throw std::bad_alloc();
+        std::size_t const size = (bytes + least - 1) / least * least;
+        auto* const       data = static_cast<std::byte*>(std::aligned_alloc(4096, size));
+        if (data == nullptr) throw observe::OutOfMemory(observe::Category::scratch, size);
         blocks_.push_back({data, size});
         observe::ledger().add(observe::Category::scratch, size);
     }

@@ -40,6 +40,13 @@ struct ArenaStorage {
         Mark mark() const noexcept { return top_; }
         void rewind(Mark mark) noexcept { top_ = mark; }
 
+        /// Bytes of the blocks that small tensors of so many bytes fill.
+        static constexpr std::size_t held_for(std::size_t bytes) noexcept {
+            std::size_t held = 0;
+            for (std::size_t block = 0; held < bytes; held += block) block = next_block(block, 1);
+            return held;
+        }
+
         template <class T, std::size_t Rank>
         View<T, Rank> keep(Mark mark, View<T, Rank> view) {
             std::size_t elements = view.size() == 0 ? 0 : 1;  // from the first to the last, with the gaps between rows
@@ -50,15 +57,25 @@ struct ArenaStorage {
             return {kept, view.extents(), view.strides()};
         }
 
+        /// Bytes up to the top, gaps at the ends of blocks included.
+        std::size_t in_use() const noexcept {
+            std::size_t bytes = top_.used;
+            for (std::size_t b = 0; b < top_.block; ++b) bytes += blocks_[b].size();
+            return bytes;
+        }
+
     private:
+        /// The size of the block behind one of `last` bytes, 0 for the first: doubling keeps blocks few.
+        static constexpr std::size_t next_block(std::size_t last, std::size_t bytes) noexcept {
+            std::size_t const wanted = last == 0 ? huge_page : std::min(2 * last, 32 * huge_page);
+            return std::max((bytes + huge_page - 1) / huge_page * huge_page, wanted);
+        }
+
         std::byte* take_bytes(std::size_t bytes) {
             bytes = (bytes + alignment - 1) / alignment * alignment;
             while (top_.block < blocks_.size() && top_.used + bytes > blocks_[top_.block].size()) top_ = {top_.block + 1, 0};
-            if (top_.block == blocks_.size()) {
-                std::size_t const held = blocks_.empty() ? huge_page : blocks_.back().size() * 2;  // doubling keeps blocks few
-                blocks_.emplace_back(std::max((bytes + huge_page - 1) / huge_page * huge_page, std::min(held, 32 * huge_page)),
-                                     observe::Category::activations);
-            }
+            if (top_.block == blocks_.size())
+                blocks_.emplace_back(next_block(blocks_.empty() ? 0 : blocks_.back().size(), bytes), observe::Category::activations);
             std::byte* const data = blocks_[top_.block].data() + top_.used;
             top_.used += bytes;
             return data;

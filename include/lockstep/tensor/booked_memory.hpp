@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/observe/ledger.hpp"
+#include "lockstep/observe/out_of_memory.hpp"
 
 namespace lockstep::tensor {
 
@@ -21,7 +21,7 @@ inline constexpr std::size_t huge_page = std::size_t{2} << 20;
 /// Aligned to a cache line, uninitialised.
 inline std::byte* allocate_booked(std::size_t bytes, observe::Category category) {
     auto* const data = static_cast<std::byte*>(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
-    if (data == nullptr) throw std::bad_alloc();
+    if (data == nullptr) throw observe::OutOfMemory(category, bytes);
     observe::ledger().add(category, bytes);
     return data;
 }
@@ -70,7 +70,7 @@ public:
         if (bytes == 0) return;
         if (mapped()) {
             void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (data == MAP_FAILED) throw std::bad_alloc();
+            if (data == MAP_FAILED) throw observe::OutOfMemory(category, bytes);
             data_ = static_cast<std::byte*>(data);
             ::madvise(data_, size_, MADV_HUGEPAGE);  // advice: where it is refused, small pages do
             observe::ledger().add(category_, size_);

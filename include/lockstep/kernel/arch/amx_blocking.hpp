@@ -117,14 +117,15 @@ LinesAhead next_chunk(PackedProduct const& product, PanelRange range, std::size_
                       std::size_t now) noexcept {
     std::size_t const panels = range.last - range.first, at_once = panels * steps * block_size / (blocks * now) + 1;
     if constexpr (streams == Streams::right) {
-        auto const* const data  = reinterpret_cast<std::byte const*>(product.right + range.first * product.right_column + step * product.right_step);
-        bool const        along = product.right_step < product.right_column;  // the tiles of a column touch, or those of a step
-        return {data, block_size * (along ? steps : panels), along ? panels : steps, 2 * (along ? product.right_column : product.right_step),
-                at_once};
+        auto const* const data =
+            reinterpret_cast<std::byte const*>(product.right + range.first * product.right_column + step * product.right_step);
+        bool const along = product.right_step < product.right_column;  // the tiles of a column touch, or those of a step
+        return {data, block_size * (along ? steps : panels), along ? panels : steps,
+                2 * (along ? product.right_column : product.right_step), at_once};
     } else if (product.left_step != 0) {
         return {product.left_from(range.first, step).data, block_size * panels, steps, 2 * product.left_step, at_once};
     } else {
-        std::size_t const rows = std::min(panels * block_size, product.rows - range.first * block_size);
+        std::size_t const rows  = std::min(panels * block_size, product.rows - range.first * block_size);
         std::size_t const whole = std::min(steps, product.steps / block_size - std::min(step, product.steps / block_size));
         return {product.left_from(range.first, step).data, whole, rows, 2 * product.left_stride, at_once};
     }
@@ -133,11 +134,12 @@ LinesAhead next_chunk(PackedProduct const& product, PanelRange range, std::size_
 template <Streams streams, class Sink>
 LOCKSTEP_AMX_LEAF void multiply_task(PackedProduct const& product, ProductTask const& task, PanelParts const& chunks,
                                      Sink const& sink) noexcept {
-    TileScope const   tiles;
-    [[maybe_unused]] typename ScopeOf<Sink>::type const scope{};
-    constexpr bool    left  = streams == Streams::left;
-    PanelRange const  outer = left ? task.columns : task.rows, inner = left ? task.rows : task.columns;
-    std::size_t const padded_steps = chunks.panels * block_size;
+    using Scope = typename ScopeOf<Sink>::type;
+    TileScope const              tiles;
+    [[maybe_unused]] Scope const scope{};
+    constexpr bool               left  = streams == Streams::left;
+    PanelRange const             outer = left ? task.columns : task.rows, inner = left ? task.rows : task.columns;
+    std::size_t const            padded_steps = chunks.panels * block_size;
     if (product.ragged())
         for (std::size_t panel = task.rows.first; panel < task.rows.last; ++panel)
             copy_padded_rows(product, panel, padded_steps, task.padded + (panel - task.rows.first) * block_size * padded_steps);
@@ -150,15 +152,15 @@ LOCKSTEP_AMX_LEAF void multiply_task(PackedProduct const& product, ProductTask c
         LinesAhead        streaming;
         if (!last) {
             auto const [next_begin, next_end] = chunks[chunk + 1];
-            streaming = next_chunk<streams>(product, inner, next_begin, next_end - next_begin,
+            streaming                         = next_chunk<streams>(product, inner, next_begin, next_end - next_begin,
                                             (outer.last - outer.first) * (inner.last - inner.first), steps);
         }
         for (std::size_t o = outer.first; o < outer.last; ++o) {
             LinesAhead next;
             if (o + 1 < outer.last) next = next_panel<streams>(product, o + 1, begin, steps, inner.last - inner.first);
             for (std::size_t i = inner.first; i < inner.last; ++i) {
-                std::size_t const row = left ? i : o, column = left ? o : i;
-                LeftPanel32       a   = product.left_from(row, begin);
+                std::size_t const  row = left ? i : o, column = left ? o : i;
+                LeftPanel32        a = product.left_from(row, begin);
                 RightPanel32 const b{
                     reinterpret_cast<std::byte const*>(product.right + begin * product.right_step + column * product.right_column),
                     2 * product.right_step};
@@ -198,9 +200,9 @@ void multiply_part(PackedProduct const& product, PanelRange rows, PanelRange col
     ProductTask           task{rows, columns, nullptr, nullptr};
     runtime::ScratchFrame frame;
     std::size_t const     row_count = rows.last - rows.first, blocks = chunks.count == 1 ? 1 : row_count * (columns.last - columns.first);
-    constexpr std::size_t page   = 4096;
-    float* const          taken  = frame.take<float>(blocks * block_size * block_size + page / sizeof(float)).data();
-    task.sums                    = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(taken) + page - 1) / page * page);
+    constexpr std::size_t page  = 4096;
+    float* const          taken = frame.take<float>(blocks * block_size * block_size + page / sizeof(float)).data();
+    task.sums                   = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(taken) + page - 1) / page * page);
     if (product.ragged()) task.padded = frame.take<bfloat16>(row_count * block_size * chunks.panels * block_size).data();
     multiply_task<streams>(product, task, chunks, sink);
 }
