@@ -1,6 +1,6 @@
 // How much of a reduction compute hides, and what that costs compute: an AllReduce of some MiB, cut into buckets, under kernels that take
 // some milliseconds together, for each progress policy. Run it on several ranks, on one machine or between two:
-//   mpiexec -n 2 bench_overlap [MiB = 16] [milliseconds of compute = 400] [rounds = 5] [buckets = 1] [chunk KiB = 256]
+//   mpiexec -n 2 bench_overlap [MiB = 16] [milliseconds of compute = 400] [rounds = 5] [buckets = 1] [chunk KiB = 64] [depth = 4]
 // Columns, medians over the rounds on rank 0: the reduction alone; kernels alone; both together; how long the step then waited (exposed);
 // the speed that kernels kept while the reduction ran, in per cent: the processor time of the kernels that ran meanwhile, over all that the
 // process spent. Kernels are multiply-adds in the first-level cache, one thread a rank.
@@ -42,7 +42,7 @@ double median(std::vector<double> values) {
 
 /// Work of a fixed amount: `repeats` passes over a vector that fits into the first-level cache.
 struct Kernel {
-    std::vector<float> values = std::vector<float>(2048, 1.0f);
+    std::vector<float> values  = std::vector<float>(2048, 1.0f);
     std::size_t        repeats = 1000;
 
     [[gnu::noinline]] void operator()() {
@@ -71,9 +71,11 @@ struct Way {
 };
 
 int run(comm::Communicator const& world, int argc, char** argv) {
-    auto const argument = [&](int i, long otherwise) { return static_cast<std::size_t>(argc > i && std::atol(argv[i]) > 0 ? std::atol(argv[i]) : otherwise); };
-    std::size_t const bytes = argument(1, 16) << 20, compute = argument(2, 400), rounds = argument(3, 5), buckets = argument(4, 1);
-    std::size_t const kernels = 40, chunk = argument(5, 256) << 10;
+    auto const argument = [&](int i, long otherwise) {
+        return static_cast<std::size_t>(argc > i && std::atol(argv[i]) > 0 ? std::atol(argv[i]) : otherwise);
+    };
+    std::size_t const  bytes = argument(1, 16) << 20, compute = argument(2, 400), rounds = argument(3, 5), buckets = argument(4, 1);
+    std::size_t const  kernels = 40, chunk = argument(5, 64) << 10, depth = argument(6, 4);
     std::vector<float> gradients(bytes / sizeof(float), 1.0f);
     Kernel             kernel;
     kernel.calibrate(static_cast<double>(compute) / kernels);
@@ -86,11 +88,11 @@ int run(comm::Communicator const& world, int argc, char** argv) {
                           Way{"thread", comm::Progress::thread, comm::Reduction::ordered, true},
                           Way{"inside, vendor", comm::Progress::inside, comm::Reduction::vendor, true},
                           Way{"thread, vendor", comm::Progress::thread, comm::Reduction::vendor, true}}) {
-        comm::Communicator const    ranks = world.duplicate().with_chunk_bytes(chunk);
-        comm::ProgressEngine        engine({.policy = way.progress, .rank = static_cast<std::size_t>(world.rank())});
-        std::vector<Reduction>      operations;
-        std::vector<comm::Subject>  subjects;
-        std::vector<state::Range>   parts = state::even_ranges({0, gradients.size()}, buckets);
+        comm::Communicator const   ranks = world.duplicate().with_chunk_bytes(chunk);
+        comm::ProgressEngine       engine({.policy = way.progress, .rank = static_cast<std::size_t>(world.rank()), .depth = depth});
+        std::vector<Reduction>     operations;
+        std::vector<comm::Subject> subjects;
+        std::vector<state::Range>  parts = state::even_ranges({0, gradients.size()}, buckets);
         for (std::size_t b = 0; b < buckets; ++b) {
             operations.push_back(ranks.reduction<float>(state::even_ranges({0, parts[b].size()}, static_cast<std::size_t>(world.size())),
                                                         comm::Wire::fp32, way.how, static_cast<int>(b)));
@@ -116,10 +118,10 @@ int run(comm::Communicator const& world, int argc, char** argv) {
             double const pd = processor_milliseconds();
             world.barrier();
 
-            auto const   e = Clock::now();
-            double const pe = processor_milliseconds();
-            std::size_t started = 0, meanwhile = 0;  // kernels that ran while something was on its way
-            double      last = pe;
+            auto const   e       = Clock::now();
+            double const pe      = processor_milliseconds();
+            std::size_t  started = 0, meanwhile = 0;  // kernels that ran while something was on its way
+            double       last = pe;
             for (std::size_t k = 0; k < kernels; ++k) {
                 // Buckets become ready one after another over the first half of the kernels.
                 for (; started < buckets && started * kernels <= 2 * k * buckets; ++started) submit(started);

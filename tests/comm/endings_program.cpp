@@ -6,9 +6,11 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "lockstep/comm/environment.hpp"
+#include "lockstep/tensor/booked_memory.hpp"
 
 using namespace lockstep;
 
@@ -33,6 +35,15 @@ int body(comm::Environment& mpi, std::string_view ending) {
     if (ending == "in_flight") world.duplicate();  // rank 1 never comes
     if (ending == "one_at_the_end" && rank == 1) training_error("the loss of this rank is not finite");
     if (ending == "code") return rank == 1 ? 4 : 0;
+    if (ending == "left" && rank == 1) return 0;
+    if (ending == "left_in_groups") {
+        if (rank == 1) return 0;
+        world.duplicate();
+    }
+    if (ending == "late" && rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // the others have ended
+    if (ending == "late") return 0;
+    if (ending == "no_memory") tensor::BookedBlock(std::size_t{1} << 60, observe::Category::optimizer_state);
+    if (ending == "strange") input_error("name\xC2\x9B\xE2\x80\xAE\n\xFF, \xC3\xA4");
     if (ending == "bad_alloc") throw std::runtime_error("no room");
     if (ending != "one_at_the_end") world.barrier();
     return 0;
@@ -56,5 +67,6 @@ int main(int argc, char** argv) {
     }
     comm::Environment mpi{argc, argv};
     mpi.patience = std::chrono::milliseconds(300);
+    mpi.absence  = std::chrono::milliseconds(600);
     return mpi.run([&] { return body(mpi, ending); });
 }

@@ -75,6 +75,7 @@ TEST_CASE("an error of one rank brings the job down while the others wait for it
         INFO(ended.output);
         CHECK(ended.code == 4);
         CHECK(ended.count("rank 1: the loss of this rank is not finite\n") == 1);
+        CHECK(ended.count("MPI_Abort") == 0);  // MPI has nothing to add
     }
 }
 
@@ -107,4 +108,40 @@ TEST_CASE("an exception that unwinds the environments of all ranks reaches the h
     CHECK(ended.code == 2);
     CHECK(ended.count("caught: a sentence for the handler of the program\n") == 3);
     CHECK(ended.count("MPI_Abort") == 0);
+}
+
+TEST_CASE("a rank that ends well while others wait for it brings the job down") {
+    for (char const* ending : {"left", "left_in_groups"})
+        for (int ranks : {2, 3}) {
+            Run const ended = run(ending, ranks);
+            INFO(ended.output);
+            CHECK(ended.code == 3);
+            CHECK(ended.count("\n") == 1);
+            CHECK(ended.count(ranks == 2 ? "rank 0: rank 1 ended the program while rank 0 waits for it\n"
+                                         : "rank 0: rank 1 ended the program while others wait for it\n") == 1);
+        }
+}
+
+TEST_CASE("a rank that comes to its end late is waited for") {
+    for (int ranks : {2, 3}) {
+        Run const ended = run("late", ranks);
+        CHECK(ended.code == 0);
+        CHECK(ended.output.empty());
+    }
+}
+
+TEST_CASE("memory that cannot be had is named with the rank and its use, in one line") {
+    for (int ranks : {1, 3}) {
+        Run const ended = run("no_memory", ranks);
+        INFO(ended.output);
+        CHECK(ended.code == 3);
+        CHECK(ended.count("\n") == 1);
+        CHECK(ended.count(
+                  "rank 0: memory ran out: expected 1152921504606846976 bytes more for optimizer, beside 0 bytes that are held\n") == 1);
+    }
+}
+
+TEST_CASE("an error is one line of text whatever names are in it") {
+    Run const ended = run("strange", 2);
+    CHECK(ended.output == "name\\xc2\\x9b\\xe2\\x80\\xae\\x0a\\xff, \xC3\xA4\n");
 }

@@ -231,6 +231,33 @@ TEST_CASE("operations that are started again, small sums too, allocate nothing")
     CHECK(allocations.load() == before);
 }
 
+TEST_CASE("an engine that carries the same tasks round after round allocates nothing") {
+    struct Reducing : comm::Task {
+        Reducing(Bucket& b) : Task(&step, &forget, comm::Urgency::gradients, {}), bucket(b) {}
+        static bool step(comm::Task& task, comm::Window& window) { return static_cast<Reducing&>(task).bucket.sums.advance(window); }
+        static void forget(comm::Task& task) noexcept { static_cast<Reducing&>(task).bucket.sums.abandon(); }
+        Bucket&     bucket;
+    };
+    for (comm::Progress const policy : {comm::Progress::thread, comm::Progress::inside}) {
+        Communicator const   chunky = world().duplicate().with_chunk_bytes(256);
+        Bucket               first(4, Wire::bf16, 1, chunky), second(5, Wire::fp32, 2, chunky);
+        Reducing             a(first), b(second);
+        comm::ProgressEngine engine({.policy = policy});
+        std::size_t          before = 0;
+        for (std::uint64_t round = 0; round < 6; ++round) {
+            if (round == 2) before = allocations.load();
+            for (Reducing* task : {&a, &b}) {
+                Bucket& bucket = task->bucket;
+                bucket.sums.prepare(bucket.buffer, bucket.mine, false, Result::gathered, bucket.scratch);
+                engine.issue(*task);
+            }
+            engine.wait(b);
+            engine.wait(a);
+        }
+        CHECK(allocations.load() == before);
+    }
+}
+
 TEST_CASE("an operation that is started twice is refused") {
     if (world().size() == 1) return;  // where it may be done at once
     auto const             parts = comm::equal_parts(10, world().size());

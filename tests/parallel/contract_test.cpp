@@ -31,12 +31,23 @@ struct NoDuplicate : LoneCommunicator {};  // duplicates into another type
 struct NoReduction : LoneCommunicator {
     NoReduction duplicate() const { return {}; }
     template <class T>
-    int ordered_reduction(std::vector<state::Range> const&, comm::Wire, int) const;
+    int reduction(std::vector<state::Range> const&, comm::Wire, comm::Reduction, int) const;
 };
 struct NoGather : LoneCommunicator {
     NoGather duplicate() const { return {}; }
     template <class T>
-    Pending all_gather(std::vector<state::Range> const&, int) const;  // cannot be advanced
+    Pending all_gather(std::vector<state::Range> const&, int, comm::Reduction) const;  // knows no window
+};
+struct NoEngine : LoneCommunicator {
+    using Engine = int;
+    NoEngine duplicate() const { return {}; }
+};
+struct SumNeverAdvances : LoneCommunicator {
+    struct Waits {
+        void wait() {}
+    };
+    SumNeverAdvances duplicate() const { return {}; }
+    Waits            start_sum(std::span<std::int64_t>) const { return {}; }
 };
 struct NoSum : LoneCommunicator {
     NoSum duplicate() const { return {}; }
@@ -53,6 +64,8 @@ static_assert(!ranks_itself<NoSize> && !communicator<NoSize>);
 static_assert(!duplicates<NoDuplicate> && !communicator<NoDuplicate>);
 static_assert(!makes_operations<NoReduction> && !communicator<NoReduction>);
 static_assert(!makes_operations<NoGather> && !communicator<NoGather>);
+static_assert(!names_engine<NoEngine> && !communicator<NoEngine>);
+static_assert(!agrees<SumNeverAdvances> && !communicator<SumNeverAdvances>);
 static_assert(!agrees<NoSum> && !communicator<NoSum>);
 static_assert(!agrees<NoValues> && !communicator<NoValues>);
 
@@ -97,7 +110,12 @@ struct CountsNothing : Bound {
     void bytes_sent() const {}
 };
 
+struct HidesProgress : Bound {
+    void progress() const {}
+};
+
 static_assert(bound_strategy<Bound, Compute>);
+static_assert(!agrees_on<HidesProgress> && !bound_strategy<HidesProgress, Compute>);
 static_assert(!acquires<NeverAcquires, Compute> && !bound_strategy<NeverAcquires, Compute>);
 static_assert(!acquires<AcquiresAnotherType, Compute> && !bound_strategy<AcquiresAnotherType, Compute>);
 static_assert(!releases<NeverReleases> && !bound_strategy<NeverReleases, Compute>);
@@ -143,11 +161,16 @@ std::vector<float> trained(typename Strategy::Communicator const& communicator, 
 TEST_CASE("strategies train over a communicator that knows no MPI, to the bits of Single") {
     auto const expected = trained<Single>({}, {});
     CHECK(expected[0] != 1);
-    for (bool const overlap : {true, false})
-        for (auto const reshard : {Reshard::always, Reshard::never}) {
-            CHECK(trained<Replicated<LoneCommunicator>>({}, {.bucket_bytes = 0, .overlap = overlap}) == expected);
-            CHECK(trained<Sharded<LoneCommunicator>>({}, {.reshard = reshard, .overlap = overlap, .accumulate = Accumulate::local}) ==
-                  expected);
-            CHECK(trained<Sharded<LoneCommunicator>>({}, {.prefetch = 2, .reshard = reshard, .overlap = overlap}) == expected);
-        }
+    for (auto const progress : {comm::Progress::automatic, comm::Progress::inside, comm::Progress::thread})
+        for (bool const overlap : {true, false})
+            for (auto const reshard : {Reshard::always, Reshard::never, Reshard::keep_last}) {
+                Options const any{.bucket_bytes = 0, .reshard = reshard, .overlap = overlap, .progress = progress};
+                CHECK(trained<Replicated<LoneCommunicator>>({}, any) == expected);
+                Options local    = any;
+                local.accumulate = Accumulate::local;
+                CHECK(trained<Sharded<LoneCommunicator>>({}, local) == expected);
+                Options ahead  = any;
+                ahead.prefetch = 2;
+                CHECK(trained<Sharded<LoneCommunicator>>({}, ahead) == expected);
+            }
 }

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <chrono>
+#include <thread>
 
 #include "../train/cases.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -38,9 +40,17 @@ float contribution(std::size_t r, std::size_t micro_step, std::size_t unit, std:
     return static_cast<float>(random_normal(key, i) * std::exp2(static_cast<double>(random_bits(key, i + 1000) % 20)));
 }
 
-/// Two steps of the given micro-steps: what the owned parts add up to, assembled on every rank.
+constexpr comm::Progress policies[]{comm::Progress::thread, comm::Progress::inside};
+
+/// Two steps of the given micro-steps: what the owned parts add up to, assembled on every rank. With a `dawdle` that is not 0 ranks
+/// sleep here and there, each in its own places.
 template <class Strategy>
-std::vector<float> gradients(Options const& options, std::size_t micro_steps, bool tiny = false) {
+std::vector<float> gradients(Options const& options, std::size_t micro_steps, bool tiny = false, std::size_t dawdle = 0) {
+    std::size_t place = 0;
+    auto const  maybe = [&] {
+        std::uint32_t const draw = random_bits({dawdle, 1, static_cast<std::uint32_t>(rank())}, place++);
+        if (dawdle != 0 && draw % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(draw / 4 % 3000));
+    };
     auto const                                                               units = make_units(tiny);
     typename Strategy::template Bound<precision::Fp32, tensor::ArenaStorage> bound(world(), units, options);
     state::Readiness                                                         readiness(units, bound.buckets());
@@ -54,6 +64,7 @@ std::vector<float> gradients(Options const& options, std::size_t micro_steps, bo
         bound.publish();
         for (std::size_t m = 0; m < micro_steps; ++m) {
             auto const check_weights = [&](std::size_t u, Phase phase) {
+                maybe();
                 auto const weights = bound.acquire(u, phase).forward;
                 REQUIRE(weights.size() == units[u].size);
                 bool right = true;
@@ -68,6 +79,7 @@ std::vector<float> gradients(Options const& options, std::size_t micro_steps, bo
             for (std::size_t u = units.size(); u-- > 0;) {
                 check_weights(u, Phase::backward);
                 auto const buffer = bound.gradients(u);
+                maybe();
                 for (std::size_t p = units[u].parameters.size(); p-- > 0;) {
                     state::Range const range = units[u].parameters[p].range();
                     for (std::size_t i = range.begin; i < range.end; ++i) buffer[i] += contribution(rank(), step * 10 + m, u, i);
@@ -110,26 +122,139 @@ std::vector<float> expected_gradients(std::size_t micro_steps, bool tiny = false
 
 }  // namespace
 
-TEST_CASE("Replicated sums in the order of a tree over the ranks, whatever the buckets") {
+TEST_CASE("Replicated sums in the order of a tree over the ranks, whatever the buckets, the overlap, and who makes progress") {
     for (std::size_t micro_steps : {1u, 3u}) {
         auto const expected = expected_gradients(micro_steps);
-        for (std::size_t bucket : {std::size_t{0}, std::size_t{512}, std::size_t{64} << 10, std::size_t{25} << 20})
-            for (bool const overlap : {true, false})
-                CHECK(gradients<Replicated<>>({.bucket_bytes = bucket, .first_bucket_bytes = bucket / 3, .overlap = overlap},
-                                              micro_steps) == expected);
+        for (auto const progress : policies)
+            for (std::size_t bucket : {std::size_t{0}, std::size_t{512}, std::size_t{64} << 10, std::size_t{25} << 20})
+                for (bool const overlap : {true, false})
+                    CHECK(gradients<Replicated<>>({.bucket_bytes       = bucket,
+                                                   .first_bucket_bytes = bucket / 3,
+                                                   .overlap            = overlap,
+                                                   .progress           = progress,
+                                                   .in_flight          = 1 + bucket % 3,
+                                                   .chunk_bytes        = bucket == 512 ? std::size_t{100} : std::size_t{1} << 18},
+                                                  micro_steps) == expected);
     }
 }
 
-TEST_CASE("Sharded with local accumulation has the same bits, whatever is gathered when") {
+TEST_CASE("Sharded with local accumulation has the same bits, whatever is gathered when, and by whom") {
     for (std::size_t micro_steps : {1u, 3u}) {
         auto const expected = expected_gradients(micro_steps);
-        for (std::size_t prefetch : {0u, 1u, 2u, 9u})
-            for (auto const reshard : {Reshard::always, Reshard::never})
-                for (bool const overlap : {true, false})
-                    CHECK(gradients<Sharded<>>(
-                              {.prefetch = prefetch, .reshard = reshard, .overlap = overlap, .accumulate = Accumulate::local},
-                              micro_steps) == expected);
+        for (auto const progress : policies)
+            for (std::size_t prefetch : {0u, 1u, 9u})
+                for (auto const reshard : {Reshard::always, Reshard::never, Reshard::keep_last})
+                    for (bool const overlap : {true, false})
+                        CHECK(gradients<Sharded<>>({.prefetch    = prefetch,
+                                                    .reshard     = reshard,
+                                                    .kept        = 2,
+                                                    .overlap     = overlap,
+                                                    .accumulate  = Accumulate::local,
+                                                    .progress    = progress,
+                                                    .in_flight   = 1 + prefetch % 2,
+                                                    .chunk_bytes = prefetch == 1 ? std::size_t{60} : std::size_t{1} << 18},
+                                                   micro_steps) == expected);
     }
+}
+
+TEST_CASE("ranks that dawdle at different places change nothing") {
+    auto const expected = expected_gradients(3);
+    for (auto const progress : policies)
+        for (std::size_t round = 0; round < 3; ++round) {
+            Options const options{.bucket_bytes = 512, .progress = progress, .chunk_bytes = 200};
+            CHECK(gradients<Replicated<>>(options, 3, false, 1 + round) == expected);
+            Options local    = options;
+            local.accumulate = Accumulate::local;
+            CHECK(gradients<Sharded<>>(local, 3, false, 1 + round) == expected);
+        }
+}
+
+TEST_CASE("the vendor's reductions come close, and gathers are the same") {
+    auto const expected = expected_gradients(3);
+    for (auto const progress : policies)
+        for (bool const sharded : {false, true}) {
+            Options const options{
+                .bucket_bytes = 512, .accumulate = Accumulate::local, .reduction = comm::Reduction::vendor, .progress = progress};
+            auto const found = sharded ? gradients<Sharded<>>(options, 3) : gradients<Replicated<>>(options, 3);
+            REQUIRE(found.size() == expected.size());
+            for (std::size_t i = 0; i < found.size(); ++i)
+                if (std::abs(found[i] - expected[i]) >= 4.0f) FAIL_CHECK("found ", found[i], ", expected about ", expected[i]);
+        }
+    CHECK_THROWS_WITH_AS(gradients<Replicated<>>({.wire = comm::Wire::bf16, .reduction = comm::Reduction::vendor}, 1),
+                         doctest::Contains("fp32 wire"), Error);
+}
+
+TEST_CASE("the pools have the size of their formulas") {
+    auto const units = make_units(false);
+    for (std::size_t prefetch : {0u, 1u, 2u, 9u})
+        for (auto const reshard : {Reshard::always, Reshard::never, Reshard::keep_last})
+            for (auto const accumulate : {Accumulate::local, Accumulate::sharded})
+                for (bool const overlap : {true, false}) {
+                    Options const                                           options{.prefetch   = prefetch,
+                                                                                    .reshard    = reshard,
+                                                                                    .kept       = 2,
+                                                                                    .overlap    = overlap,
+                                                                                    .accumulate = accumulate,
+                                                                                    .in_flight  = 1 + prefetch % 2};
+                    auto const&                                             gathered  = observe::ledger()[observe::Category::gathered].now;
+                    auto const&                                             gradients = observe::ledger()[observe::Category::gradients].now;
+                    std::size_t const                                       before = gathered, gradients_before = gradients;
+                    Sharded<>::Bound<precision::Bf16, tensor::ArenaStorage> bound(world(), units, options);
+                    std::size_t                                             shards = 0;
+                    for (std::size_t u = 0; u < units.size(); ++u) shards += bound.owned(u).range.size();
+                    CHECK(gathered - before == 2 * gathered_elements(units, options));
+                    CHECK(gradients - gradients_before == 4 * (shards + full_gradient_elements(units, options)));
+                }
+    // 3 blocks: those in use and ahead, those kept, or all.
+    CHECK(gathered_blocks({.prefetch = 1}, 3) == 2);
+    CHECK(gathered_blocks({.prefetch = 1, .overlap = false}, 3) == 1);
+    CHECK(gathered_blocks({.prefetch = 7}, 3) == 3);
+    CHECK(gathered_blocks({.reshard = Reshard::never}, 3) == 3);
+    CHECK(gathered_blocks({.prefetch = 0, .reshard = Reshard::keep_last, .kept = 2}, 3) == 2);
+    CHECK(gathered_blocks({.prefetch = 1, .reshard = Reshard::keep_last, .kept = 1}, 3) == 2);
+}
+
+TEST_CASE("the blocks that backward reads first need not be gathered again where they are kept") {
+    auto const units = make_units(false);
+    auto const bytes = [&](Reshard reshard, std::size_t kept) {
+        Sharded<>::Bound<precision::Fp32, tensor::ArenaStorage> bound(world(), units, {.prefetch = 0, .reshard = reshard, .kept = kept});
+        for (std::size_t i = 0; i < 2 * units.size(); ++i) {
+            std::size_t const u     = i < units.size() ? i : 2 * units.size() - 1 - i;
+            Phase const       phase = i < units.size() ? Phase::forward : Phase::backward;
+            bound.acquire(u, phase);
+            bound.release(u, phase);
+        }
+        bound.wait();
+        return bound.bytes_sent();
+    };
+    std::size_t const block = bytes(Reshard::keep_last, 1) - bytes(Reshard::keep_last, 2);
+    CHECK(bytes(Reshard::keep_last, 1) == bytes(Reshard::always, 0));
+    CHECK(bytes(Reshard::keep_last, 3) == bytes(Reshard::never, 0));
+    if (ranks() > 1) CHECK(block > 0);
+    CHECK(bytes(Reshard::keep_last, 2) - bytes(Reshard::keep_last, 3) == block);
+}
+
+TEST_CASE("the progress policy is what was asked for, and has a name") {
+    auto const units = make_units(true);
+    for (auto const progress : policies) {
+        Replicated<>::Bound<precision::Fp32, tensor::ArenaStorage> replicated(world(), units, {.progress = progress});
+        Sharded<>::Bound<precision::Fp32, tensor::ArenaStorage>    sharded(world(), units, {.progress = progress});
+        CHECK(replicated.progress() == comm::name(progress));
+        CHECK(sharded.progress() == comm::name(progress));
+    }
+    CHECK(choose_progress(world(), comm::Progress::automatic) != comm::Progress::automatic);
+    if (world().size() == 1) CHECK(choose_progress(world(), comm::Progress::automatic) == comm::Progress::inside);
+}
+
+TEST_CASE("a strategy that waits too long for another rank says for what") {
+    if (ranks() == 1) return;
+    auto const units = make_units(false);
+    for (auto const progress : policies) {
+        Sharded<>::Bound<precision::Fp32, tensor::ArenaStorage> bound(world(), units, {.progress = progress, .timeout = 0.2});
+        if (rank() != 0)
+            CHECK_THROWS_WITH_AS(bound.acquire(2, Phase::forward), doctest::Contains("s for the AllGather of unit 2 ("), Error);
+    }
+    world().barrier();
 }
 
 TEST_CASE("Sharded that adds up in the shards is the same with one micro-step and close with several") {

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "lockstep/comm/all_gather.hpp"
+#include "lockstep/comm/any_reduction.hpp"
 #include "lockstep/comm/ordered_reduction.hpp"
+#include "lockstep/comm/progress_engine.hpp"
 #include "lockstep/comm/request.hpp"
 #include "lockstep/core/assertion.hpp"
 
@@ -19,6 +21,8 @@ namespace lockstep::comm {
 /// `start_...` returns at once, and its buffers stay in use until the request is done. Waiting yields the core.
 class Communicator {
 public:
+    using Engine = ProgressEngine;
+
     explicit Communicator(Endpoint end) : end_(std::move(end)) {}
     operator Endpoint const&() const noexcept { return end_; }
 
@@ -32,7 +36,14 @@ public:
         return copy;
     }
 
-    // Groups. Collective over this communicator.
+    /// The same communicator whose operations raise a peer error when they are waited for longer than this.
+    Communicator with_timeout(double seconds) const {
+        Communicator copy = *this;
+        copy.end_.set_timeout(seconds);
+        return copy;
+    }
+
+    // Groups. Collective over this communicator; nothing that a progress engine carries forward may be in flight.
 
     /// Ranks of one color form a group, ordered by key, then by rank here.
     Communicator split(int color, int key = 0) const {
@@ -239,18 +250,25 @@ public:
     OrderedReduction<T> ordered_reduction(Parts const& parts, Wire wire, int channel) const {
         return {end_, parts, wire, channel};
     }
+    template <class T = float, parts_by_rank Parts = std::vector<Part>>
+    AnyReduction<T> reduction(Parts const& parts, Wire wire, Reduction how, int channel) const {
+        return {end_, parts, wire, how, channel};
+    }
     template <class T, parts_by_rank Parts = std::vector<Part>>
-    AllGather<T> all_gather(Parts const& parts, int channel) const {
-        return {end_, parts, channel};
+    AllGather<T> all_gather(Parts const& parts, int channel, Reduction how = Reduction::ordered) const {
+        return {end_, parts, channel, how};
     }
 
 private:
     template <class Make>
     Communicator derived(std::string_view name, Make const& make) const {
-        MPI_Comm group = MPI_COMM_NULL;
+        barrier();  // MPI makes groups in calls that block: none is entered that a rank may never come to
+        Turn const turn;
+        MPI_Comm   group = MPI_COMM_NULL;
         check(make(&group), name, rank());
         Communicator result{Endpoint::adopt(group)};
         result.end_.set_chunk_bytes(end_.chunk_bytes());
+        result.end_.set_timeout(end_.timeout());
         return result;
     }
 

@@ -2,10 +2,13 @@
 // One rank's end of an MPI communicator, shared by everything that talks through it.
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
+#include "lockstep/comm/backoff.hpp"  // default_timeout
 #include "lockstep/comm/mpi.hpp"
+#include "lockstep/comm/turn.hpp"
 
 namespace lockstep::comm {
 
@@ -32,6 +35,14 @@ public:
 
     std::size_t chunks(std::size_t bytes) const noexcept { return (bytes + chunk_bytes_ - 1) / chunk_bytes_; }
 
+    /// How long a wait for one of its operations may take, seconds.
+    double timeout() const noexcept { return timeout_; }
+    void   set_timeout(double seconds) noexcept { timeout_ = seconds; }
+
+    /// An operation of it was abandoned: its messages may still arrive. The communicator is never freed, so that MPI gives its number to
+    /// no other one, which would take them for its own.
+    void retire() const noexcept { handle_->retired = true; }
+
     // Tags: point to point may use [0, first_reserved_tag); MPI guarantees tags up to 32767.
     static constexpr int first_reserved_tag = 16384;
     static constexpr int channels           = 4096;
@@ -44,11 +55,13 @@ private:
         Handle(Handle const&)            = delete;
         Handle& operator=(Handle const&) = delete;
         ~Handle() {
-            int finalized = 0;
+            Turn const turn;
+            int        finalized = 0;
             MPI_Finalized(&finalized);
-            if (!finalized) MPI_Comm_free(&value);
+            if (!finalized && !retired) MPI_Comm_free(&value);
         }
-        MPI_Comm value;
+        MPI_Comm                  value;
+        mutable std::atomic<bool> retired{false};
     };
 
     static constexpr std::size_t largest_chunk = std::size_t{1} << 30;
@@ -57,6 +70,7 @@ private:
     int                           rank_        = 0;
     int                           size_        = 1;
     std::size_t                   chunk_bytes_ = largest_chunk;
+    double                        timeout_     = default_timeout;
 };
 static_assert(Endpoint::tag(Endpoint::channels - 1, Endpoint::Use::all_gather) <= 32767);
 

@@ -8,6 +8,7 @@ namespace lockstep::comm {
 class Communicator;
 class Environment;
 class Request;
+class ProgressEngine;
 template <class T>
 class OrderedReduction;
 template <class T>

@@ -7,13 +7,19 @@
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX
 #endif
+#include <fcntl.h>
 #include <mpi.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <ranges>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 
 #include "lockstep/comm/wire.hpp"
@@ -29,6 +35,40 @@ inline void check(int code, std::string_view operation, int rank) {
     int  length                     = 0;
     MPI_Error_string(code, text, &length);
     peer_error("rank ", rank, ": ", operation, " failed: ", std::string_view(text, static_cast<std::size_t>(length)));
+}
+
+/// Standard output and standard error lead nowhere while it lives: MPI and what is below it write to both.
+class Silence {
+public:
+    Silence() noexcept {
+        std::fflush(nullptr);
+        int const nowhere = ::open("/dev/null", O_WRONLY);
+        for (int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+            kept_[stream - STDOUT_FILENO] = ::dup(stream);
+            if (nowhere >= 0) ::dup2(nowhere, stream);
+        }
+        if (nowhere >= 0) ::close(nowhere);
+    }
+    Silence(Silence const&)            = delete;
+    Silence& operator=(Silence const&) = delete;
+    ~Silence() {
+        for (int stream : {STDOUT_FILENO, STDERR_FILENO})
+            if (int const kept = kept_[stream - STDOUT_FILENO]; kept >= 0) {
+                ::dup2(kept, stream);
+                ::close(kept);
+            }
+    }
+
+private:
+    int kept_[2] = {-1, -1};
+};
+
+/// Ends all ranks at once. Whoever calls it has said why: MPI's own line is not let through, which names no reason.
+[[noreturn]] inline void abort_job(int code) {
+    Silence const silence;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // mpiexec forwards what was said before it kills those that forward
+    MPI_Abort(MPI_COMM_WORLD, code);
+    std::_Exit(code);
 }
 
 /// Elements that may travel: as raw bytes, bfloat16 and float16 included.

@@ -1,6 +1,7 @@
 #pragma once
 // Sums of a buffer over the ranks whose bits do not depend on how the buffer was cut.
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -37,7 +38,7 @@ public:
             elements_ += part.size();
             buffer_size_ = std::max(buffer_size_, part.end);
         }
-        request_ = Request(end, "ordered reduction", exchange_chunks(end, sizeof(T), parts_));  // the scatter has no more
+        exchange_ = Exchange(end, "ordered reduction");
     }
 
     OrderedReduction(OrderedReduction&& other) noexcept { take(other); }
@@ -53,9 +54,15 @@ public:
     /// Bytes that `start` needs as scratch, aligned to a cache line.
     std::size_t scratch_bytes() const noexcept { return outgoing_bytes() + (parts_.size() - 1) * incoming_stride(); }
 
-    /// Starts the sum of `buffer`. Scattered: `mine` gets (or has added) the sums of my part, and may be that part of the buffer.
-    /// Gathered: the sums replace the parts of `buffer` on every rank; `mine` is not used. All spans stay in use until it is done.
+    /// Starts the sum of `buffer`, as `prepare` describes it.
     void start(std::span<T> buffer, std::span<T> mine, bool add, Result result, std::span<std::byte> scratch) {
+        prepare(buffer, mine, add, result, scratch);
+        advance();
+    }
+    /// The sum of `buffer`; nothing moves before the first step. Scattered: `mine` gets (or has added) the sums of my part, and may be that
+    /// part of the buffer. Gathered: the sums replace the parts of `buffer` on every rank; `mine` is not used. All spans stay in use until
+    /// it is done.
+    void prepare(std::span<T> buffer, std::span<T> mine, bool add, Result result, std::span<std::byte> scratch) {
         require(phase_ == Phase::idle, "ordered reduction: started before the one before it on channel ", channel_, " is done");
         require(buffer.size() >= buffer_size_, "ordered reduction: the buffer has ", buffer.size(), " elements, its parts need ",
                 buffer_size_);
@@ -68,38 +75,41 @@ public:
         scratch_ = scratch.data();
         add_     = add;
         result_  = result;
+        summed_  = 0;
+        rounded_ = {};
         if (wire_ == Wire::bf16)
-            scatter<precision::bfloat16>();
+            scatter<precision::bfloat16>(0);
         else
-            scatter<T>();
+            scatter<T>(elements_);
         phase_ = Phase::scattering;
     }
 
-    /// Does what can be done without waiting; true when the operation is done.
-    bool advance() {
+    /// Does what can be done without waiting, but no more arithmetic than takes a fraction of a millisecond; true when it is done.
+    bool advance(Window& window) {
         if (phase_ == Phase::idle) return true;
-        if (!request_.test()) return false;
         if (phase_ == Phase::scattering) {
-            if (wire_ == Wire::bf16)
-                sum<precision::bfloat16>();
-            else
-                sum<T>();
+            bool const scattered = exchange_.advance(window);
+            bool const ready     = wire_ != Wire::bf16 || round_some(window);
+            if (ready) wire_ == Wire::bf16 ? sum_some<precision::bfloat16>(window) : sum_some<T>(window);
+            if (!scattered || !ready || summed_ != mine().size()) return false;
             phase_ = Phase::idle;
             if (result_ == Result::scattered) return true;
-            gather();
+            exchange_parts(exchange_, std::as_writable_bytes(buffer_), sizeof(T), parts_, Endpoint::tag(channel_, Endpoint::Use::gather));
             phase_ = Phase::gathering;
-            if (!request_.test()) return false;
         }
+        if (!exchange_.advance(window)) return false;
         phase_ = Phase::idle;
         return true;
     }
-
-    void wait() {
-        for (Backoff backoff; !advance();) backoff.pause();
+    bool advance() {
+        Window window;
+        return advance(window);
     }
 
+    void wait() { wait_until_over(*this, exchange_.end(), "ordered reduction"); }
+
     void abandon() noexcept {
-        request_.abandon();
+        exchange_.abandon();
         phase_ = Phase::idle;
     }
 
@@ -128,43 +138,50 @@ private:
         return reinterpret_cast<W*>(scratch_ + outgoing_bytes() + (rank < mine_ ? rank : rank - 1) * incoming_stride());
     }
 
-    /// Calls body(rank) for the other ranks, starting with the next one, so that not all of them send to the same rank at once.
-    template <class Body>
-    void for_others(Body const& body) const {
-        for (std::size_t step = 1; step < parts_.size(); ++step) body((mine_ + step) % parts_.size());
-    }
-
+    /// `ready` elements of each piece may leave at once.
     template <class W>
-    void scatter() {
+    void scatter(std::size_t ready) {
         int const tag = Endpoint::tag(channel_, Endpoint::Use::scatter);
-        for_others([&](std::size_t rank) {
-            request_.receive(std::as_writable_bytes(std::span(incoming<W>(rank), mine().size())), static_cast<int>(rank), tag);
-        });
-        if constexpr (!std::is_same_v<W, T>) round_part<W>(mine_);
-        for_others([&](std::size_t rank) {
-            if constexpr (!std::is_same_v<W, T>) round_part<W>(rank);
-            request_.send(std::as_bytes(std::span(outgoing<W>(rank), parts_[rank].size())), static_cast<int>(rank), tag);
-        });
+        for (std::size_t rank = 0; rank < parts_.size(); ++rank)
+            if (rank != mine_) {
+                exchange_.receive(rank, std::as_writable_bytes(std::span(incoming<W>(rank), mine().size())), tag);
+                auto const piece = std::as_bytes(std::span(outgoing<W>(rank), parts_[rank].size()));
+                exchange_.send(rank, piece, tag, std::min(piece.size(), ready * sizeof(W)));
+            }
     }
 
-    template <class W>
-    void round_part(std::size_t rank) {
-        std::span<T const> const from = part_of(rank);
-        W* const                 to   = outgoing<W>(rank);
-        for (std::size_t i = 0; i < from.size(); ++i) to[i] = W(static_cast<float>(from[i]));
+    /// Rounds a block of the buffer to the wire, the other ranks' pieces first, and lets it leave; true when all is rounded.
+    bool round_some(Window& window) {
+        for (std::size_t left = block; rounded_.ranks < parts_.size();) {
+            std::size_t const        rank  = (mine_ + 1 + rounded_.ranks) % parts_.size();
+            std::span<T const> const from  = part_of(rank);
+            std::size_t const        begin = rounded_.elements, end = std::min(from.size(), begin + left);
+            auto* const              to = outgoing<precision::bfloat16>(rank);
+            for (std::size_t i = begin; i < end; ++i) to[i] = precision::bfloat16(static_cast<float>(from[i]));
+            if (rank != mine_) exchange_.release(rank, end * sizeof(precision::bfloat16));
+            window.moved      = true;
+            rounded_.elements = end;
+            left -= end - begin;
+            if (end != from.size()) return false;
+            rounded_ = {rounded_.ranks + 1, 0};
+        }
+        return true;
     }
 
+    /// Sums a block of my part as far as it has come from all.
     template <class W>
-    void sum() {
+    void sum_some(Window& window) {
+        std::size_t end = std::min(mine().size(), summed_ + block);
+        for (std::size_t rank = 0; rank < parts_.size(); ++rank)
+            if (rank != mine_) end = std::min(end, exchange_.arrived(rank) / sizeof(W));
+        if (end <= summed_) return;
         auto const leaf = [this](int rank) -> W const* {
             auto const r = static_cast<std::size_t>(rank);
-            return r == mine_ ? outgoing<W>(r) : incoming<W>(r);
+            return (r == mine_ ? outgoing<W>(r) : incoming<W>(r)) + summed_;
         };
-        ordered_sum(leaf, static_cast<int>(parts_.size()), mine().size(), out_.data(), add_);
-    }
-
-    void gather() {
-        exchange_parts(request_, std::as_writable_bytes(buffer_), sizeof(T), parts_, Endpoint::tag(channel_, Endpoint::Use::gather));
+        ordered_sum(leaf, static_cast<int>(parts_.size()), end - summed_, out_.data() + summed_, add_);
+        summed_      = end;
+        window.moved = true;
     }
 
     void take(OrderedReduction& other) noexcept {
@@ -180,7 +197,9 @@ private:
         scratch_     = other.scratch_;
         add_         = other.add_;
         result_      = other.result_;
-        request_     = std::move(other.request_);
+        exchange_    = std::move(other.exchange_);
+        summed_      = other.summed_;
+        rounded_     = other.rounded_;
         phase_       = std::exchange(other.phase_, Phase::idle);
     }
 
@@ -192,7 +211,14 @@ private:
     std::size_t              elements_    = 0;
     std::size_t              buffer_size_ = 0;
 
-    Request      request_;
+    struct Rounded {
+        std::size_t ranks = 0, elements = 0;  // whole pieces, beginning with the next rank's, and elements of the one after them
+    };
+    static constexpr std::size_t block = std::size_t{1} << 17;  // elements
+
+    Exchange     exchange_;
+    std::size_t  summed_ = 0;  // elements of my part
+    Rounded      rounded_;
     Phase        phase_ = Phase::idle;
     std::span<T> buffer_, out_;
     std::byte*   scratch_ = nullptr;

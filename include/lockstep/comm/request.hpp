@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -15,11 +14,10 @@
 
 #include "lockstep/comm/backoff.hpp"
 #include "lockstep/comm/endpoint.hpp"
+#include "lockstep/comm/task.hpp"  // has_abandoned
+#include "lockstep/comm/turn.hpp"
 
 namespace lockstep::comm {
-
-/// Set when this process has given up waiting for an operation while an exception unwound it: it waits for no other one then.
-inline std::atomic<bool> has_abandoned{false};
 
 /// For destructors. A failure that nobody can catch any more ends the job. While an exception unwinds this rank, the others may never
 /// do their part: after a second the operation is abandoned, so that the exception reaches whoever ends the job.
@@ -35,8 +33,17 @@ void wait_or_abandon(Operation& operation) noexcept {
             }
     } catch (Error const& error) {
         std::fprintf(stderr, "%s\n", error.what());
-        MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.fault()));
+        abort_job(static_cast<int>(error.fault()));
     }
+}
+
+/// Waits for an operation as long as its endpoint allows. Raises a peer error that names it.
+template <class Operation>
+void wait_until_over(Operation& operation, Endpoint const& end, std::string_view name) {
+    if (operation.advance()) return;
+    Deadline const deadline(end.timeout());
+    for (Backoff backoff; !operation.advance(); backoff.pause())
+        if (deadline.passed()) deadline.raise(static_cast<std::size_t>(end.rank()), name);
 }
 
 /// A group of MPI requests that ends together: the chunks of one operation. Move-only; its destructor waits.
@@ -62,6 +69,8 @@ public:
 
     /// True when the operation is done; lets MPI make progress. Raises a peer error if it failed.
     bool test() {
+        if (count_ == 0) return true;
+        Turn const turn;
         for (; done_ < count_; ++done_) {
             MPI_Status status;
             int        flag = 0;
@@ -71,18 +80,19 @@ public:
             if (flag == 0) return false;
             if (done_ < receives_) count_received(status);
         }
-        if (count_ != 0) close();
+        close();
         return true;
     }
 
     bool advance() { return test(); }
 
-    void wait() {
-        for (Backoff backoff; !test();) backoff.pause();
-    }
+    void wait() { wait_until_over(*this, end_, operation_); }
 
     /// Takes back receives that nothing has arrived for and forgets the rest.
     void abandon() noexcept {
+        if (count_ == 0) return;
+        Turn const turn;
+        end_.retire();
         for (std::size_t i = done_; i < receives_; ++i) MPI_Cancel(data() + i);
         clear();
     }
@@ -119,6 +129,7 @@ public:
         if (!many_.empty()) many_.push_back(MPI_REQUEST_NULL);
         MPI_Request* const request = data() + count_;
         *request                   = MPI_REQUEST_NULL;
+        Turn const turn;
         check(start(request), operation_, end_.rank());
         ++count_;
     }

@@ -1,6 +1,8 @@
 #pragma once
 // The words that users of a communicator need, without MPI.
 
+#include <cstddef>
+#include <string_view>
 #include <type_traits>
 
 #include "lockstep/precision/bfloat16.hpp"
@@ -19,6 +21,24 @@ inline constexpr Wire wire_of = std::is_same_v<Reduce, precision::bfloat16> ? Wi
 
 /// How the vendor's reductions combine the ranks' elements.
 enum class Combine { sum, max, min };
+
+/// Who sums over the ranks.
+enum class Reduction {
+    ordered,  // this library: a binary tree over rank index, the same bits for every cut of a buffer
+    vendor,   // MPI's own collectives: its order of sums, which may change with the size of a buffer
+};
+
+/// Who carries collectives forward.
+enum class Progress {
+    automatic,  // as `parallel::choose_progress` decides
+    thread,     // a thread of its own, beside compute
+    inside,     // the thread that computes, between kernels
+};
+
+constexpr std::string_view name(Progress progress) noexcept {
+    constexpr std::string_view names[]{"automatic", "thread", "inside"};
+    return names[static_cast<std::size_t>(progress)];
+}
 
 /// Where the sums of an ordered reduction go.
 enum class Result {

@@ -6,16 +6,29 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/comm/task.hpp"
 #include "lockstep/comm/wire.hpp"
 #include "lockstep/state/unit.hpp"
 
 namespace lockstep::parallel {
 
-/// An operation in flight: `advance` does what can be done without waiting and says whether it is over, `wait` ends it.
+/// An operation that is started again and again: `advance` does what can be done without waiting, inside a window, and says whether it
+/// is over; `wait` ends it; `abandon` forgets it.
 template <class O>
-concept operation = std::movable<O> && requires(O operation) {
-    { operation.advance() } -> std::convertible_to<bool>;
+concept operation = std::movable<O> && requires(O operation, comm::Window window) {
+    { operation.advance(window) } -> std::convertible_to<bool>;
     operation.wait();
+    { operation.abandon() }
+    noexcept;
+};
+
+/// Names the engine that carries its operations forward, for example `comm::ProgressEngine`.
+template <class C>
+concept names_engine = requires(typename C::Engine engine, comm::Task& task) {
+    engine.issue(task);
+    engine.advance();
+    engine.wait(task);
+    engine.settle();
 };
 
 template <class C>
@@ -33,13 +46,14 @@ concept duplicates = requires(C const& c) {
 /// Parts of a buffer, one a rank, are summed over the ranks in a fixed order, or collected.
 template <class C>
 concept makes_operations = requires(C const& c, std::vector<state::Range> parts) {
-    { c.template ordered_reduction<float>(parts, comm::Wire::fp32, 0) } -> operation;
-    { c.template all_gather<float>(parts, 0) } -> operation;
+    { c.template reduction<float>(parts, comm::Wire::fp32, comm::Reduction::ordered, 0) } -> operation;
+    { c.template all_gather<float>(parts, 0, comm::Reduction::ordered) } -> operation;
 };
 
 /// Sums integers, which no order can change, and shows one value of each rank to all.
 template <class C>
 concept agrees = requires(C const& c, std::span<std::int64_t> words) {
+    { c.start_sum(words).advance() } -> std::convertible_to<bool>;
     c.start_sum(words).wait();
     { c.gather_values(std::uint64_t{}) } -> std::same_as<std::vector<std::uint64_t>>;
 };
@@ -54,6 +68,6 @@ int ranks_on_node(C const& communicator) {
 }
 
 template <class C>
-concept communicator = std::movable<C> && ranks_itself<C> && duplicates<C> && makes_operations<C> && agrees<C>;
+concept communicator = std::movable<C> && ranks_itself<C> && names_engine<C> && duplicates<C> && makes_operations<C> && agrees<C>;
 
 }  // namespace lockstep::parallel

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lockstep/parallel/pools.hpp"
 #include "lockstep/parallel/strategy.hpp"
 
 namespace lockstep::parallel {
@@ -19,26 +20,20 @@ public:
     /// root. `slots` counts blocks with all that a phase reads of them.
     GatheredUnits(std::vector<Gather> gathers, std::span<state::Unit const> units, std::size_t slots)
         : gathers_(std::move(gathers)), units_(units), layers_(units.size() - 1), roots_(units[0].copies()) {
-        std::size_t most = 0;
-        for (state::Unit const& unit : units.subspan(1)) most = std::max(most, unit.size);
-        std::size_t const copies = units.back().copies(), at_once = units.back().backward_computes ? copies : 1;
-        slots_.resize(roots_ + (slots >= layers_ ? layers_ * copies : slots * at_once));
+        slots_.resize(roots_ + block_buffers(units, slots));
         for (std::size_t s = 0; s < slots_.size(); ++s)
-            slots_[s].weights = {s < roots_ ? units[0].size : most, observe::Category::gathered};
+            slots_[s].weights = {s < roots_ ? units[0].size : largest_block(units), observe::Category::gathered};
     }
 
-    /// Waits until a unit is whole, and starts to collect up to `prefetch` of those that come next.
+    /// Starts to collect a unit and up to `prefetch` of those that come next, then waits until it is whole.
     /// `fill_own_part(unit, copy, buffer)` puts this rank's part into the buffer; copy 1 is the one for input gradients.
     template <class FillOwnPart>
     Weights<Compute> acquire(std::size_t unit, Phase phase, std::size_t prefetch, FillOwnPart const& fill_own_part) {
-        std::span<Compute const> whole[2];
         for_each_copy({unit, phase}, [&](std::size_t copy) {
             Slot* slot = find({unit, copy});
             if (slot == nullptr) slot = start({unit, copy}, free_slot({unit, copy}, {}), fill_own_part);
             ++slot->users;
             slot->last_use = ++clock_;
-            settle(*slot);
-            whole[copy] = slot->weights.span().first(units_[unit].size);
         });
 
         bool const     ends = unit == 0 && previous_.phase == phase && previous_.unit != 0 && previous_.unit != none;
@@ -60,6 +55,13 @@ public:
             });
             if (!room) break;
         }
+
+        std::span<Compute const> whole[2];
+        for_each_copy({unit, phase}, [&](std::size_t copy) {
+            Slot& slot = *find({unit, copy});
+            settle(slot);
+            whole[copy] = slot.weights.span().first(units_[unit].size);
+        });
         return {whole[0], whole[1]};
     }
 
@@ -67,11 +69,6 @@ public:
         for_each_copy({unit, phase}, [&](std::size_t copy) {
             if (Slot* const slot = find({unit, copy})) --slot->users;
         });
-    }
-
-    void advance() {
-        for (Slot& slot : slots_)
-            if (slot.arriving) gather_of(slot).advance();
     }
 
     /// Ends what is on its way.

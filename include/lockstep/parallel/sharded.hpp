@@ -5,6 +5,8 @@
 #include "lockstep/comm/fwd.hpp"
 #include "lockstep/parallel/communicator.hpp"
 #include "lockstep/parallel/gathered_units.hpp"
+#include "lockstep/parallel/pools.hpp"
+#include "lockstep/parallel/progress.hpp"
 #include "lockstep/parallel/reduction_queue.hpp"
 #include "lockstep/parallel/strategy.hpp"
 #include "lockstep/state/shard.hpp"
@@ -28,51 +30,47 @@ struct Sharded {
         using Master  = typename Precision::master;
 
         Bound(Comm const& world, std::span<state::Unit const> units, Options const& options)
-            : sums_(world.duplicate()),
-              reductions_(world.duplicate()),
-              gathers_(world.duplicate()),
+            : engine_(engine_settings(world, options)),
+              sums_(engine_, duplicate_with(world, options, engine_.policy())),
+              reductions_(duplicate_with(world, options, engine_.policy())),
+              gathers_(duplicate_with(world, options, engine_.policy())),
               units_(units),
               buckets_(state::unit_buckets(units)),
-              prefetch_(options.prefetch),
+              prefetch_(prefetched(options)),
               local_(options.accumulate.value_or(Accumulate::sharded) == Accumulate::local),
               wire_(options.wire.value_or(comm::wire_of<typename Precision::reduce>)),
-              gathered_(gather_operations(), units, options.reshard == Reshard::never ? units.size() : 1 + options.prefetch),
-              queue_(reduction_operations(), options.overlap) {
-            std::size_t most = 0;
+              parts_(parts()),
+              subjects_(subjects()),
+              gathered_(gather_operations(options.reduction), units, gathered_blocks(options, units.size() - 1)),
+              queue_(engine_, reduction_operations(options.reduction), subjects_, options.in_flight, options.overlap) {
             shard_offsets_.push_back(0);
-            for (state::Unit const& unit : units) {
-                parts_.push_back(state::shards(unit, ranks()));
-                shard_offsets_.push_back(shard_offsets_.back() + parts_.back()[rank()].size());
-                if (!unit.root) most = std::max(most, unit.size);
-            }
+            for (auto const& parts : parts_) shard_offsets_.push_back(shard_offsets_.back() + parts[rank()].size());
             for (std::size_t copy = 0; copy < units[0].copies(); ++copy)
                 weights_[copy] = {shard_offsets_.back(), observe::Category::parameters};
-            gradients_ = {shard_offsets_.back(), observe::Category::gradients};
-            std::size_t const pool =
-                local_ ? units.size() : std::min<std::size_t>(units.size(), 1 + ReductionQueue<Reduction, Master, Storage>::in_flight);
+            gradients_             = {shard_offsets_.back(), observe::Category::gradients};
+            std::size_t const pool = 1 + gradient_blocks(options, units.size() - 1);
             for (std::size_t b = 0; b < pool; ++b)
-                full_gradients_.emplace_back(b == 0 ? units[0].size : local_ ? units[b].size : most, observe::Category::gradients);
+                full_gradients_.emplace_back(b == 0 || local_ ? units[b].size : largest_block(units), observe::Category::gradients);
             collecting_.resize(pool, none);
             reduced_.resize(units.size(), false);
         }
 
-        std::size_t   rank() const noexcept { return static_cast<std::size_t>(sums_.rank()); }
-        std::size_t   ranks() const noexcept { return static_cast<std::size_t>(sums_.size()); }
-        std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
+        std::size_t      rank() const noexcept { return static_cast<std::size_t>(sums_.ranks().rank()); }
+        std::size_t      ranks() const noexcept { return static_cast<std::size_t>(sums_.ranks().size()); }
+        std::uint64_t    bytes_sent() const noexcept { return bytes_sent_; }
+        std::string_view progress() const noexcept { return comm::name(engine_.policy()); }
 
         Weights<Compute> acquire(std::size_t unit, Phase phase) {
-            queue_.advance();
-            gathered_.advance();
+            engine_.advance();
             return gathered_.acquire(unit, phase, prefetch_, [this](std::size_t u, std::size_t copy, std::span<Compute> buffer) {
                 auto const mine = shard(weights_[copy].span(), u);
                 std::copy(mine.begin(), mine.end(), buffer.begin() + static_cast<std::ptrdiff_t>(parts_[u][rank()].begin));
-                bytes_sent_ += mine.size_bytes() * (ranks() - 1);
+                bytes_sent_ += gathered_bytes(u);
             });
         }
         void release(std::size_t unit, Phase phase) {
             gathered_.release(unit, phase);
-            gathered_.advance();
-            queue_.advance();
+            engine_.advance();
         }
 
         std::span<Master> gradients(std::size_t unit) { return full_gradients_[buffer_for(unit)].span().first(units_[unit].size); }
@@ -83,8 +81,8 @@ struct Sharded {
         void reduce(state::BucketIndex bucket) {
             std::size_t const unit   = units_.size() - 1 - bucket;
             std::size_t const buffer = buffer_for(unit);
-            bytes_sent_ += (units_[unit].size - parts_[unit][rank()].size()) * (wire_ == comm::Wire::bf16 ? 2 : sizeof(Master));
-            queue_.submit({.operation = unit,
+            bytes_sent_ += subjects_[bucket].bytes;
+            queue_.submit({.operation = bucket,
                            .buffer    = full_gradients_[buffer].span().first(units_[unit].size),
                            .mine      = shard(gradients_.span(), unit),
                            .add       = reduced_[unit],
@@ -113,28 +111,46 @@ struct Sharded {
             gather.wait();
         }
 
-        auto                       start_sum(std::span<std::int64_t> words) { return sums_.start_sum(words); }
-        std::vector<std::uint64_t> gather_values(std::uint64_t value) const { return sums_.gather_values(value); }
+        auto                       start_sum(std::span<std::int64_t> words) { return sums_.start(words); }
+        std::vector<std::uint64_t> gather_values(std::uint64_t value) const { return sums_.ranks().gather_values(value); }
 
     private:
-        using Reduction =
-            decltype(std::declval<Comm const&>().template ordered_reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32, 0));
-        using Gather = decltype(std::declval<Comm const&>().template all_gather<Compute>(std::vector<state::Range>{}, 0));
+        using Engine    = typename Comm::Engine;
+        using Reduction = decltype(std::declval<Comm const&>().template reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32,
+                                                                                          comm::Reduction::ordered, 0));
+        using Gather    = GatherTask<decltype(std::declval<Comm const&>().template all_gather<Compute>(std::vector<state::Range>{}, 0,
+                                                                                                    comm::Reduction::ordered)),
+                                  Compute, Engine>;
 
         static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-        std::vector<Gather> gather_operations() const {
-            std::vector<Gather> result;
-            for (std::size_t copy = 0; copy < units_[0].copies(); ++copy)
-                for (state::Unit const& unit : units_)
-                    result.push_back(gathers_.template all_gather<Compute>(state::shards(unit, ranks()), static_cast<int>(result.size())));
+        std::vector<std::vector<state::Range>> parts() const {
+            std::vector<std::vector<state::Range>> result;
+            for (state::Unit const& unit : units_) result.push_back(state::shards(unit, ranks()));
             return result;
         }
-        std::vector<Reduction> reduction_operations() const {
+        std::vector<comm::Subject> subjects() const {
+            std::vector<comm::Subject> result;
+            for (std::size_t unit = units_.size(); unit-- > 0;)
+                result.push_back({comm::Collective::reduce_scatter, "bucket", result.size(), 0,
+                                  (units_[unit].size - parts_[unit][rank()].size()) * (wire_ == comm::Wire::bf16 ? 2 : sizeof(Master))});
+            return result;
+        }
+
+        std::vector<Gather> gather_operations(comm::Reduction how) {
+            std::vector<Gather> result;
+            for (std::size_t copy = 0; copy < units_[0].copies(); ++copy)
+                for (std::size_t unit = 0; unit < units_.size(); ++unit)
+                    result.emplace_back(engine_, gathers_.template all_gather<Compute>(parts_[unit], static_cast<int>(result.size()), how),
+                                        comm::Subject{comm::Collective::all_gather, "unit", unit, copy, gathered_bytes(unit)});
+            return result;
+        }
+        std::size_t gathered_bytes(std::size_t unit) const { return parts_[unit][rank()].size() * sizeof(Compute) * (ranks() - 1); }
+
+        std::vector<Reduction> reduction_operations(comm::Reduction how) const {
             std::vector<Reduction> result;
-            for (state::Unit const& unit : units_)
-                result.push_back(
-                    reductions_.template ordered_reduction<Master>(state::shards(unit, ranks()), wire_, static_cast<int>(result.size())));
+            for (std::size_t unit = units_.size(); unit-- > 0;)
+                result.push_back(reductions_.template reduction<Master>(parts_[unit], wire_, how, static_cast<int>(result.size())));
             return result;
         }
 
@@ -161,7 +177,8 @@ struct Sharded {
             return all.subspan(shard_offsets_[unit], shard_offsets_[unit + 1] - shard_offsets_[unit]);
         }
 
-        Comm                                                   sums_;        // loss, norm and counts
+        Engine                                                 engine_;
+        Sums<Comm>                                             sums_;        // loss, norm and counts
         Comm                                                   reductions_;  // gradients
         Comm                                                   gathers_;     // weights
         std::span<state::Unit const>                           units_;
@@ -170,6 +187,7 @@ struct Sharded {
         bool                                                   local_;
         comm::Wire                                             wire_;
         std::vector<std::vector<state::Range>>                 parts_;          // of each unit, one a rank
+        std::vector<comm::Subject>                             subjects_;       // of each bucket
         std::vector<std::size_t>                               shard_offsets_;  // of this rank's part of each unit
         typename Storage::template Buffer<Compute>             weights_[2];     // this rank's shards, by copy
         typename Storage::template Buffer<Master>              gradients_;      // of this rank's shards
@@ -178,8 +196,9 @@ struct Sharded {
         std::vector<std::size_t>                               collecting_;      // unit of each of these, or none
         std::size_t                                            next_ = 1;
         std::vector<bool>                                      reduced_;  // since the last publish: further sums add up
-        ReductionQueue<Reduction, Master, Storage>             queue_;
+        ReductionQueue<Reduction, Master, Storage, Engine>     queue_;
         std::uint64_t                                          bytes_sent_ = 0;
+        Settled<Engine>                                        settled_{engine_};
     };
 };
 

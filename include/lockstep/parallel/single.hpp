@@ -25,9 +25,10 @@ struct Single {
               weights_(units, observe::Category::parameters),
               gradients_(offsets_.back(), observe::Category::gradients) {}
 
-        std::size_t   rank() const noexcept { return 0; }
-        std::size_t   ranks() const noexcept { return 1; }
-        std::uint64_t bytes_sent() const noexcept { return 0; }
+        std::size_t      rank() const noexcept { return 0; }
+        std::size_t      ranks() const noexcept { return 1; }
+        std::uint64_t    bytes_sent() const noexcept { return 0; }
+        std::string_view progress() const noexcept { return "none"; }
 
         Weights<Compute>  acquire(std::size_t unit, Phase) { return weights_.whole(unit); }
         void              release(std::size_t, Phase) noexcept {}

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "lockstep/comm/backoff.hpp"  // default_timeout
 #include "lockstep/comm/wire.hpp"
 #include "lockstep/precision/mixed.hpp"
 #include "lockstep/state/bucket.hpp"
@@ -20,7 +22,8 @@ namespace lockstep::parallel {
 enum class Phase { forward, backward, evaluate };
 
 /// When gathered weights may go: as soon as they have been used, or with the version.
-enum class Reshard { always, never };
+/// Or with the version for the blocks that backward reads first.
+enum class Reshard { always, never, keep_last };
 
 /// Where gradients of several micro-steps add up: in each rank before the reduction, or in the shards after it.
 enum class Accumulate { local, sharded };
@@ -31,9 +34,15 @@ struct Options {
     std::size_t               first_bucket_bytes = std::size_t{1} << 20;
     std::size_t               prefetch           = 1;  // units gathered ahead of use
     Reshard                   reshard            = Reshard::always;
-    bool                      overlap            = true;  // off: gradients start to travel when all are there
+    std::size_t               kept               = 1;     // blocks, for Reshard::keep_last
+    bool                      overlap            = true;  // off: nothing travels while this rank computes
     std::optional<Accumulate> accumulate         = {};    // empty: as the strategy prefers
     std::optional<comm::Wire> wire               = {};    // empty: as the precision policy says
+    comm::Reduction           reduction          = comm::Reduction::ordered;
+    comm::Progress            progress           = comm::Progress::automatic;
+    std::size_t               in_flight          = 2;  // reductions under way at once, each with its scratch
+    std::size_t               chunk_bytes        = 0;  // of a message: what an urgent collective waits for; 0: by policy
+    double                    timeout            = comm::default_timeout;  // of a wait for other ranks, seconds
 };
 
 /// The part of a unit that this rank updates.
@@ -112,7 +121,7 @@ concept assembles = requires(B b, std::size_t unit, std::span<typename P::master
     b.assemble(unit, whole);
 };
 
-/// Sums integers over the ranks, shows a value of each rank to all, counts the bytes it has sent.
+/// Sums integers over the ranks, shows a value of each rank to all, counts the bytes it has sent, names its progress policy.
 template <class B>
 concept agrees_on = requires(B b, std::span<std::int64_t> words) {
     b.start_sum(words).wait();
@@ -120,6 +129,7 @@ concept agrees_on = requires(B b, std::span<std::int64_t> words) {
     { b.rank() } -> std::convertible_to<std::size_t>;
     { b.ranks() } -> std::convertible_to<std::size_t>;
     { b.bytes_sent() } -> std::convertible_to<std::uint64_t>;
+    { b.progress() } -> std::convertible_to<std::string_view>;
 };
 
 template <class B, class P>
