@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lockstep/report/machine.hpp"
 
@@ -28,6 +31,41 @@ TEST_CASE("processor and memory are read where the system tells them, and stay u
     CHECK(machine.processor == "unknown processor");
     CHECK(!machine.memory_bytes);
     std::filesystem::remove_all(proc);
+}
+
+TEST_CASE("limits of memory are those of the machine, of all control groups above, and of the address space") {
+    auto const root = std::filesystem::temp_directory_path() / ("lockstep_limits_test_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(root / "proc/self");
+    std::filesystem::create_directories(root / "cgroup/a/b");
+    std::filesystem::create_directories(root / "cgroup/memory/c");
+    std::ofstream(root / "proc/meminfo") << "MemTotal: 8 kB\n";
+    auto const found = [&] {
+        std::vector<std::pair<std::uint64_t, std::string>> limits;
+        for (MemoryLimit const& limit : memory_limits(root / "proc", root / "cgroup"))
+            if (!limit.of_a_process) limits.emplace_back(limit.bytes, limit.what);
+        return limits;
+    };
+    using Limits = std::vector<std::pair<std::uint64_t, std::string>>;
+    CHECK(found() == Limits{{8192, "this machine"}});
+    std::ofstream(root / "proc/self/cgroup") << "0::/a/b\n";
+    std::ofstream(root / "cgroup/a/b/memory.max") << "max\n";
+    std::ofstream(root / "cgroup/a/memory.max") << "4096\n";
+    CHECK(found() == Limits{{8192, "this machine"}, {4096, "its control group /a"}});
+    std::ofstream(root / "proc/self/cgroup") << "7:cpu,cpuacct:/a/b\n5:memory:/c\n";
+    std::ofstream(root / "cgroup/memory/c/memory.limit_in_bytes") << "512\n";
+    CHECK(found() == Limits{{8192, "this machine"}, {512, "its control group /c"}});
+
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+    rlimit now   = before;
+    now.rlim_cur = rlim_t{1} << 40;
+    std::ofstream(root / "proc/self/statm") << "256 1 1\n";
+    REQUIRE(::setrlimit(RLIMIT_AS, &now) == 0);
+    MemoryLimit const last = memory_limits(root / "proc", root / "cgroup").back();
+    ::setrlimit(RLIMIT_AS, &before);
+    CHECK(last.of_a_process);
+    CHECK(last.bytes == (std::uint64_t{1} << 40) - 256 * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+    std::filesystem::remove_all(root);
 }
 
 TEST_CASE("a machine is described by what is known of it") {

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -164,6 +165,10 @@ TEST_CASE("a file that cannot be opened or written is an input error that names 
     std::string const missing = refusal([&] { MetricsFile(folder / "lockstep_no_such_folder" / "m.jsonl"); });
     CHECK(contains(missing, "m.jsonl"));
     CHECK(contains(missing, "No such file or directory"));
+    auto const pipe = folder / ("lockstep_pipe_" + std::to_string(::getpid()));
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    CHECK(contains(refusal([&] { MetricsFile{pipe}; }), "expected a file, found a pipe"));  // opening it would wait for a reader
+    std::filesystem::remove(pipe);
     if (std::filesystem::exists("/dev/full")) {
         MetricsFile       full("/dev/full");
         std::string const sentence = refusal([&] { full.write({.step = 9}); });

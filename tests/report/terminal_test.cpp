@@ -75,7 +75,7 @@ TEST_CASE("a skipped step says why, and the end says how many there were") {
     terminal.finish();
     CHECK(contains(out.str(), "step 1/2  skipped: gradient not finite  norm 1.250  12.3 k tok/s"));
     CHECK(contains(out.str(), "compute                              80.00    80.0 %"));
-    CHECK(contains(out.str(), "late peer                                -         -"));
+    CHECK_FALSE(contains(out.str(), "late peer"));  // not measured
     CHECK(contains(out.str(), "1 step was skipped\n"));
 }
 
@@ -113,6 +113,31 @@ TEST_CASE("an evaluation takes the place of the bar, but the bar of the last ste
     terminal.step(measured(2));
     terminal.evaluation(2, 1.8);
     CHECK(out.str().ends_with("\033[K\nstep 2/2  validation loss 1.8000\n"));
+}
+
+TEST_CASE("an evaluation without a valid label says so") {
+    std::ostringstream out;
+    Terminal           terminal(out, 0, 2, {});
+    terminal.evaluation(1, {});
+    CHECK(out.str() == "step 1/2  no validation loss: no valid labels are held out\n");
+}
+
+TEST_CASE("the end says how much memory the step that needed most had") {
+    std::ostringstream out;
+    Terminal           terminal(out, 0, 3, {});
+    for (std::uint64_t const mib : {3u, 7u, 5u}) {
+        StepMetrics step    = measured(1);
+        step.mem_peak_bytes = mib << 20;
+        terminal.step(step);
+    }
+    terminal.finish();
+    CHECK(contains(out.str(), "memory peak 7.00 MiB measured\n"));
+}
+
+TEST_CASE("a name in the header cannot move the cursor") {
+    RunHeader run;
+    run.settings = {{"data", "a\033[2J\xE2\x80\xAE.txt"}};
+    CHECK(contains(header_lines(run, 100), "data        a\\x1b[2J\\xe2\\x80\\xae.txt\n"));
 }
 
 TEST_CASE("a run without a step ends without a table") {

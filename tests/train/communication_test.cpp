@@ -43,20 +43,21 @@ TEST_CASE("with assertions at the level of communication a step notices a flippe
         CHECK(found == "nothing was raised");
     } else {
         CHECK_MESSAGE(found.find("checksum") != std::string::npos, found);
-        CHECK_MESSAGE(found.find("rank " + std::to_string(mpi.world().size() - 1) + " of") != std::string::npos, found);
+        CHECK_MESSAGE(found.find("rank " + std::to_string(mpi.world().size() - 1)) != std::string::npos, found);
     }
 }
 
 TEST_CASE("parameter groups and overlap belong to the configuration that ranks agree on") {
     ls::state::ModelSizes const sizes;
     ls::TrainerOptions          options;
-    auto const                  usual = ls::configuration_digest(sizes, options);
-    options.groups.rules              = {{.name_contains = "ln", .decays = true}};
-    auto const grouped                = ls::configuration_digest(sizes, options);
-    options.groups.rules[0].decays    = false;
+    auto const                  digest = [&] { return ls::digest(ls::configuration(sizes, options)); };
+    auto const                  usual  = digest();
+    options.groups.rules               = {{.name_contains = "ln", .decays = true}};
+    auto const grouped                 = digest();
+    options.groups.rules[0].decays     = false;
     CHECK(usual != grouped);
-    CHECK(grouped != ls::configuration_digest(sizes, options));
+    CHECK(grouped != digest());
     options                  = {};
     options.strategy.overlap = false;
-    CHECK(usual != ls::configuration_digest(sizes, options));
+    CHECK(usual != digest());
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "cases.hpp"
+#include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/observe/ledger.hpp"
 #include "run.hpp"
 
@@ -30,6 +31,8 @@ constexpr lockstep::state::ModelSizes llama{
 }  // namespace
 
 TEST_CASE("model state is 16 bytes a parameter in fp32 and 18 in bf16 with Adam, to the byte") {
+    RunOptions plain;
+    plain.model.layout = lockstep::state::Layout{};
     for (Strategy const strategy : {Strategy::single, Strategy::replicated}) {
         {
             auto const run = gpt2_fp32(strategy, gpt2, world(), {});
@@ -37,7 +40,7 @@ TEST_CASE("model state is 16 bytes a parameter in fp32 and 18 in bf16 with Adam,
             CHECK(held().masters == 0);  // they are the weights
         }
         {
-            auto const run = llama_bf16(strategy, llama, world(), {});
+            auto const run = llama_bf16(strategy, llama, world(), plain);
             CHECK(held().state() == 18 * elements(*run));
             CHECK(held().parameters == 2 * elements(*run));
             CHECK(held().masters == 4 * elements(*run));
@@ -46,10 +49,25 @@ TEST_CASE("model state is 16 bytes a parameter in fp32 and 18 in bf16 with Adam,
     CHECK(held().state() == 0);
 }
 
+TEST_CASE("in tiles model state is 20 bytes an element in bf16 with Adam: two copies of the weights, padding included") {
+    RunOptions tiled;
+    tiled.model.layout = lockstep::kernel::packed_layout;
+    for (Strategy const strategy : {Strategy::single, Strategy::replicated}) {
+        auto const  run    = llama_bf16(strategy, llama, world(), tiled);
+        std::size_t padded = 0;
+        for (auto const& unit : run->units()) padded += unit.size;
+        CHECK(padded > elements(*run));
+        CHECK(held().state() == 20 * padded);
+        CHECK(held().parameters == 4 * padded);
+        CHECK(held().masters == 4 * padded);
+    }
+}
+
 TEST_CASE("sharding divides weights, masters, gradients and optimizer state by the ranks; what is collected is booked apart") {
     for (auto const reshard : {lockstep::parallel::Reshard::always, lockstep::parallel::Reshard::never}) {
         RunOptions options;
         options.strategy.reshard = reshard;
+        options.model.layout     = lockstep::state::Layout{};
         auto const  run          = llama_bf16(Strategy::sharded, llama, world(), options);
         std::size_t mine         = 0;
         for (std::size_t owned : run->owned_elements()) mine += owned;

@@ -1,6 +1,8 @@
 // Policies that a trainer refuses, each by its own sentence.
 
+#include "../parallel/lone_communicator.hpp"
 #include "lockstep/optim/sgd.hpp"
+#include "lockstep/parallel/replicated.hpp"
 #include "lockstep/parallel/sharded.hpp"
 #include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/train/trainer.hpp"
@@ -10,6 +12,7 @@ namespace {
 
 using Model = Scripted<lockstep::tensor::ArenaStorage>;
 using lockstep::optim::Sgd;
+using lockstep::parallel::Replicated;
 using lockstep::parallel::Single;
 using lockstep::precision::Fp32;
 
@@ -57,9 +60,15 @@ static_assert(sizeof(lockstep::Trainer<ListsNothing, Fp32, Sgd, Single>) > 0);
 static_assert(sizeof(lockstep::Trainer<Model, Fp32, UpdateMayThrow, Single>) > 0);
 #elif defined(BAD_STRATEGY)
 static_assert(sizeof(lockstep::Trainer<Model, Fp32, Sgd, NeverPublishes>) > 0);
+#elif defined(COMMUNICATOR_FORGOTTEN)
+lockstep::Trainer<Model, Fp32, Sgd, Replicated<LoneCommunicator>> const trainer{lockstep::state::ModelSizes{}, Sgd{}, {.threads = 1}};
+#elif defined(COMMUNICATOR_SUPERFLUOUS)
+lockstep::Trainer<Model, Fp32, Sgd, Single> const trainer{lockstep::state::ModelSizes{}, Sgd{}, LoneCommunicator{}, {.threads = 1}};
 #elif defined(NOT_ELEMENTWISE)
 static_assert(sizeof(lockstep::Trainer<Model, Fp32, WholeTensors, AloneSharded>) > 0);
 #else
 static_assert(sizeof(lockstep::Trainer<Model, Fp32, Sgd, AloneSharded>) > 0);
 static_assert(sizeof(lockstep::Trainer<Model, Fp32, WholeTensors, Single>) > 0);
+lockstep::Trainer<Model, Fp32, Sgd, Replicated<LoneCommunicator>> const with{lockstep::state::ModelSizes{}, Sgd{}, LoneCommunicator{}};
+lockstep::Trainer<Model, Fp32, Sgd, Single> const                       without{lockstep::state::ModelSizes{}, Sgd{}, {.threads = 1}};
 #endif

@@ -175,7 +175,7 @@ TEST_CASE("more ranks than granules leave some shards empty, and the model still
     auto const                            expected = train(gpt2_fp64, Strategy::single, options_of(0), 1, tiny);
     CHECK(worst(train(gpt2_fp64, Strategy::sharded, options_of(1), 1, tiny).weights, expected.weights) < 1e-9);
     RunOptions blocks   = options_of(1);
-    blocks.model.layout = state::Layout{32, 32};  // one granule a matrix
+    blocks.model.layout = lockstep::state::Layout{32, 32};  // one granule a matrix
     CHECK(worst(train(gpt2_fp64, Strategy::sharded, blocks, 1, tiny).weights, expected.weights) < 1e-9);
 
     // Three elements in the root, one in a block: on four ranks most shards are empty.

@@ -69,7 +69,9 @@ public:
     }
 
     template <class T>
-    View<T> loss_backward(PassOf<T>& pass, Ids labels, lockstep::precision::accumulator<T> scale, Saved<T>&) const {
+    View<T> loss_backward(PassOf<T>& pass, View<T> x, Ids labels, lockstep::precision::accumulator<T> scale, Saved<T>& saved,
+                          lockstep::ExactSum& sum) const {
+        sum += loss(pass, x, labels, saved);
         using A = lockstep::precision::accumulator<T>;
         auto dx = pass.activation(labels.size(), 1);  // (N,1)
         for (std::size_t n = 0; n < labels.size(); ++n) {

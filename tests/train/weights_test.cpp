@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "cases.hpp"
 #include "run.hpp"
@@ -33,7 +34,7 @@ TEST_CASE("exported weights load equal to the bit on every strategy, layout and 
         world().barrier();
         auto const expected = trained->weights();
         for (Strategy const to : strategies)
-            for (auto const layout : {lockstep::state::Layout{}, lockstep::state::Layout{4, 3, true}}) {
+            for (auto const layout : {lockstep::state::Layout{}, lockstep::state::Layout{4, 3, lockstep::state::TileOrder::columns}}) {
                 auto const run = gpt2_fp32(to, sizes, world(), {.seed = 5, .model = {.layout = layout}});
                 CHECK(run->weights() != expected);
                 run->load(path);
@@ -57,4 +58,36 @@ TEST_CASE("weights of another model are refused") {
     auto const run = gpt2_fp32(Strategy::replicated, other, world(), {});
     CHECK_THROWS_WITH_AS(run->load(path), doctest::Contains("unexpected tensors"), lockstep::Error);
     remove_folder(path);
+}
+
+TEST_CASE("an export that fails on rank 0 is the same error on all ranks and leaves nothing behind") {
+    auto const path = folder("blocked");
+    remove_folder(path);
+    if (rank() == 0) std::ofstream(path) << "not a folder";
+    world().barrier();
+    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded}) {
+        auto const run = gpt2_fp32(strategy, sizes, world(), {});
+        CHECK_THROWS_WITH_AS(run->save(path / "out"), doctest::Contains("cannot be made a directory"), lockstep::Error);
+        CHECK_NOTHROW(run->check_replicas());  // no rank is left behind in a collective
+    }
+    CHECK(std::filesystem::is_regular_file(path));
+    remove_folder(path);
+}
+
+TEST_CASE("weights that cannot be read, or are others, on one rank are an error of all that names it") {
+    if (ranks() == 1) return;
+    auto const path = folder("own_" + std::to_string(rank()));
+    std::filesystem::remove_all(path);
+    auto const made = gpt2_fp32(Strategy::single, sizes, world(), {.seed = rank() == 1 ? 8u : 7u});
+    if (rank() != 1) made->save(path);
+    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded}) {
+        auto const run = gpt2_fp32(strategy, sizes, world(), {});
+        CHECK_THROWS_WITH_AS(run->load(path), doctest::Contains("rank 1: "), lockstep::Error);
+    }
+    if (rank() == 1) made->save(path);
+    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded}) {
+        auto const run = gpt2_fp32(strategy, sizes, world(), {});
+        CHECK_THROWS_WITH_AS(run->load(path), doctest::Contains("rank 1 differs from "), lockstep::Error);
+    }
+    std::filesystem::remove_all(path);
 }

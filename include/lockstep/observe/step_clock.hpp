@@ -2,70 +2,68 @@
 // Where the time of a step's thread goes: every nanosecond belongs to exactly one activity.
 
 #include <array>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
+#include <span>
 #include <utility>
+#include <vector>
+
+#include "lockstep/observe/event.hpp"
 
 namespace lockstep::observe {
 
-enum class Activity { compute, parameters_wait, gradients_wait, update, other };
-
-inline constexpr std::size_t activities = 5;
-
 /// Nanoseconds by activity.
 struct StepTimes {
-    std::array<std::int64_t, activities> ns{};
+    std::array<Nanoseconds, activities> ns{};
 
-    std::int64_t operator[](Activity activity) const noexcept { return ns[static_cast<std::size_t>(activity)]; }
-    std::int64_t total() const noexcept {
-        std::int64_t sum = 0;
-        for (std::int64_t part : ns) sum += part;
+    Nanoseconds  operator[](Activity activity) const noexcept { return ns[static_cast<std::size_t>(activity)]; }
+    Nanoseconds& operator[](Activity activity) noexcept { return ns[static_cast<std::size_t>(activity)]; }
+    Nanoseconds  total() const noexcept {
+         Nanoseconds sum = 0;
+         for (Nanoseconds part : ns) sum += part;
         return sum;
     }
 };
 
-/// Used by one thread. Two clock readings an activity, no allocation.
+/// Used by one thread at a time. It keeps the changes of a step too, up to `most_changes`; the sums are exact beyond that.
 class StepClock {
 public:
-    void restart() noexcept {
+    static constexpr std::size_t most_changes = 8192;
+
+    /// From `at` on the thread does this.
+    struct Change {
+        Nanoseconds at       = 0;
+        Activity    activity = Activity::other;
+    };
+
+    StepClock() { changes_.reserve(most_changes); }
+
+    void restart(Nanoseconds now) noexcept {
         times_   = {};
         current_ = Activity::other;
-        since_   = Clock::now();
+        since_   = now;
+        changes_.assign(1, {now, current_});
     }
 
     /// Books the time since the last change and returns what it was for.
-    Activity enter(Activity next) noexcept {
-        auto const now = Clock::now();
-        times_.ns[static_cast<std::size_t>(current_)] += std::chrono::duration_cast<std::chrono::nanoseconds>(now - since_).count();
+    Activity enter(Activity next, Nanoseconds now) noexcept {
+        times_[current_] += now - since_;
         since_ = now;
+        if (next != current_ && changes_.size() < most_changes) changes_.push_back({now, next});
         return std::exchange(current_, next);
     }
 
-    StepTimes times() noexcept {
-        enter(current_);
+    StepTimes times(Nanoseconds now) noexcept {
+        enter(current_, now);
         return times_;
     }
 
-private:
-    using Clock = std::chrono::steady_clock;
-
-    StepTimes         times_;
-    Activity          current_ = Activity::other;
-    Clock::time_point since_   = Clock::now();
-};
-
-/// An activity for the length of a scope.
-class Spell {
-public:
-    Spell(StepClock& clock, Activity activity) noexcept : clock_(clock), before_(clock.enter(activity)) {}
-    Spell(Spell const&)            = delete;
-    Spell& operator=(Spell const&) = delete;
-    ~Spell() { clock_.enter(before_); }
+    std::span<Change const> changes() const noexcept { return changes_; }
 
 private:
-    StepClock& clock_;
-    Activity   before_;
+    StepTimes           times_;
+    Activity            current_ = Activity::other;
+    Nanoseconds         since_   = 0;
+    std::vector<Change> changes_;
 };
 
 }  // namespace lockstep::observe

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/escape.hpp"
 #include "lockstep/report/machine.hpp"
 #include "lockstep/report/metrics.hpp"
 #include "lockstep/report/readable.hpp"
@@ -39,10 +40,10 @@ inline std::string header_lines(RunHeader const& run, std::size_t width) {
     auto const counted = [](int count, std::string_view what) {
         return std::to_string(count) + ' ' + std::string(what) + (count == 1 ? "" : "s");
     };
-    line("machine", describe(run.machine));
+    line("machine", escaped(describe(run.machine)));
     line("runs as", counted(run.ranks, "rank") + " with " + counted(run.threads, "thread") + (run.ranks == 1 ? "" : " each") + ", " +
                         run.isa + " kernels");
-    for (auto const& [name, value] : run.settings) line(name, value);
+    for (auto const& [name, value] : run.settings) line(name, escaped(value));
     line("parameters", readable_count(static_cast<double>(run.parameters)));
 
     std::string   memory;

@@ -45,6 +45,12 @@ struct StepMetrics {
     std::optional<double> tflops{};
     std::optional<double> mfu{};  // fraction of the measured peak of this machine's compute type
 
+    // More of the communication; not in the file.
+    std::optional<double> exposed_parameters_ms{};  // of exposed_comm_ms: waiting for parameters
+    std::optional<double> exposed_gradients_ms{};   // of exposed_comm_ms: waiting for gradients, and for what is summed with them
+    std::optional<double> hidden_comm_ms{};         // of comm_ms: while the step's thread did something else
+    std::optional<double> hidden_by_compute_ms{};   // of hidden_comm_ms
+
     std::optional<std::uint64_t> mem_peak_bytes{};
     std::optional<std::uint64_t> mem_peak_forward_bytes{};
     std::optional<std::uint64_t> mem_peak_backward_bytes{};
@@ -86,6 +92,11 @@ public:
     explicit MetricsFile(std::filesystem::path path, FileMode mode = FileMode::truncate) : path_(std::move(path)) {
         std::error_code failed;
         if (std::filesystem::is_directory(path_, failed)) input_error("metrics file ", path_, ": expected a file, found a directory");
+        auto const kind = std::filesystem::status(path_, failed).type();
+        if (kind == std::filesystem::file_type::fifo || kind == std::filesystem::file_type::socket ||
+            kind == std::filesystem::file_type::block)
+            input_error("metrics file ", path_, ": expected a file, found ",
+                        kind == std::filesystem::file_type::block ? "a disk" : "a pipe, which would wait for its reader");
         bool const open_line = mode == FileMode::append && ends_inside_a_line();
         errno                = 0;
         out_.open(path_, std::ios::binary | (mode == FileMode::append ? std::ios::app : std::ios::trunc));

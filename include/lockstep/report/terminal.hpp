@@ -62,6 +62,7 @@ public:
         decomposition_.add(step);
         skipped_ += step.applied ? 0 : 1;
         if (step.step_ms && decomposition_.warm()) average(*step.step_ms);
+        peak_bytes_     = std::max(peak_bytes_, step.mem_peak_bytes.value_or(0));
         bool const last = at_end_ = step.step >= last_;
         if (screen_.interactive) {
             auto const now = std::chrono::steady_clock::now();
@@ -77,7 +78,11 @@ public:
         }
     }
 
-    void evaluation(std::uint64_t step, double loss) { line("step " + position(step) + "  validation loss " + fixed(loss, 4)); }
+    /// The loss is empty where the held-out tokens have no valid label.
+    void evaluation(std::uint64_t step, std::optional<double> loss) {
+        line("step " + position(step) +
+             (loss ? "  validation loss " + fixed(*loss, 4) : "  no validation loss: no valid labels are held out"));
+    }
 
     /// A line of its own, in the place of the bar, which comes back with the next step. The bar of the last step stays.
     void line(std::string_view text) {
@@ -87,12 +92,13 @@ public:
         out_ << text << '\n' << std::flush;
     }
 
-    /// The average step, and what was skipped. Nothing where no step was done.
+    /// The average step, the most memory of a step, and what was skipped. Nothing where no step was done.
     void finish() {
         if (on_bar_) out_ << '\n';
         on_bar_ = false;
         if (decomposition_.steps() == 0) return;
         out_ << '\n' << decomposition_.table(screen_.unicode ? "\u2501" : "#");
+        if (peak_bytes_ != 0) out_ << "memory peak " << readable_bytes(peak_bytes_) << " measured" << '\n';
         if (skipped_ != 0) out_ << skipped_ << (skipped_ == 1 ? " step was skipped\n" : " steps were skipped\n");
         out_ << std::flush;
     }
@@ -149,8 +155,9 @@ private:
     std::uint64_t     first_, last_;
     Screen            screen_;
     std::uint64_t     next_line_;
-    std::uint64_t     printed_ = 0;
-    std::uint64_t     skipped_ = 0;
+    std::uint64_t     printed_    = 0;
+    std::uint64_t     skipped_    = 0;
+    std::uint64_t     peak_bytes_ = 0;  // of this rank
     StepDecomposition decomposition_;
     double            sum_ = 0, weight_ = 0;
     bool              on_bar_ = false, at_end_ = false;

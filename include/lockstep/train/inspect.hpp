@@ -58,7 +58,6 @@ auto gradient(Trainer& trainer, std::string_view name) {
 }
 
 /// Calls visit(name, expression) for each activation that the last micro-step of this rank saved: the memory itself, nothing copied.
-/// Backward writes the gradient of the logits over `head.logits`.
 template <class Trainer, class Visit>
 void for_each_activation(Trainer const& trainer, Visit&& visit) {
     trainer.model().inspect(trainer.saved(), [&](std::string const& name, auto view) { visit(name, tensor::as_xtensor(view)); });

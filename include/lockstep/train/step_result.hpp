@@ -34,6 +34,28 @@ struct MemoryPeaks {
     std::array<std::size_t, observe::categories> category{};
 };
 
+/// The rank that came last to a collective of a step, by most.
+struct LatePeer {
+    enum class Phase : std::uint8_t { none, forward, backward, data, update, between_steps };
+
+    std::size_t          rank  = 0;
+    observe::Nanoseconds ns    = 0;            // after the last of the others
+    Phase                phase = Phase::none;  // where it took longer than the others, by most
+    std::size_t          unit  = 0;            // of forward or backward
+};
+
+constexpr std::string_view name(LatePeer::Phase phase) noexcept {
+    constexpr std::array<std::string_view, 6> names{"", "forward", "backward", "waiting for data", "update", "between two steps"};
+    return names[static_cast<std::size_t>(phase)];
+}
+
+/// Of this rank, while the step ran.
+struct StepCommunication {
+    observe::Nanoseconds wire_ns = 0;  // something was on the wire, and all ranks had come
+    observe::StepTimes   meanwhile;    // what the step's thread did in that time
+    LatePeer             late;         // the same on all ranks
+};
+
 struct StepResult {
     state::Version     version       = 0;  // after the step
     double             loss          = 0;  // mean over all valid tokens of all ranks
@@ -46,6 +68,7 @@ struct StepResult {
     double             loss_scale    = 1;  // that the step ran with
     observe::StepTimes times;              // of this rank
     std::uint64_t      bytes_sent = 0;     // by this rank
+    StepCommunication  communication;
     MemoryPeaks        memory;
 };
 

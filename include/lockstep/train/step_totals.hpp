@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <span>
 
 #include "lockstep/core/exact_sum.hpp"
 #include "lockstep/data/batch.hpp"
+#include "lockstep/train/agreement.hpp"
 
 namespace lockstep {
 
@@ -32,15 +34,22 @@ public:
     std::uint64_t valid_tokens() const noexcept { return static_cast<std::uint64_t>(counts_[0]); }
     std::uint64_t tokens() const noexcept { return static_cast<std::uint64_t>(counts_[1]); }
 
-    /// Makes loss and squares those of all ranks. Collective.
+    /// Makes loss and squares those of all ranks, and raises a peer error where their learning rates differ. Collective.
     template <class Strategy>
-    void sum(Strategy& strategy) {
+    void sum(Strategy& strategy, double learning_rate) {
+        auto const         rate = std::bit_cast<std::uint64_t>(learning_rate);
+        std::int64_t const mark = static_cast<std::int64_t>(digest(0, rate) >> 40);
         std::copy_n(loss.limbs().begin(), ExactSum::words, words_.begin());
         std::copy_n(squares.limbs().begin(), ExactSum::words, words_.begin() + ExactSum::words);
+        words_[marks]     = mark;
+        words_[marks + 1] = mark * mark;
         strategy.start_sum(words_).wait();
-        std::span<std::int64_t const, 2 * ExactSum::words> const words(words_);
+        auto const total = static_cast<std::uint64_t>(words_[marks]), squared = static_cast<std::uint64_t>(words_[marks + 1]);
+        if (squared * strategy.ranks() != total * total)  // they have a variance; modulo 2^64, so all ranks find the same
+            agree(strategy, rate, "learning rate");
+        std::span<std::int64_t const, 2 * ExactSum::words + 2> const words(words_);
         loss    = ExactSum(words.template first<ExactSum::words>());
-        squares = ExactSum(words.template last<ExactSum::words>());
+        squares = ExactSum(words.template subspan<ExactSum::words, ExactSum::words>());
     }
 
     /// Mean over the valid tokens; 0 where there are none.
@@ -50,8 +59,10 @@ public:
     double raw_norm() const noexcept { return std::sqrt(squares.value()); }
 
 private:
-    std::array<std::int64_t, 2>                   counts_{};  // valid tokens, tokens
-    std::array<std::int64_t, 2 * ExactSum::words> words_{};
+    std::array<std::int64_t, 2>                       counts_{};  // valid tokens, tokens
+    std::array<std::int64_t, 2 * ExactSum::words + 2> words_{};
+
+    static constexpr std::size_t marks = 2 * ExactSum::words;  // where those of the learning rate lie
 };
 
 }  // namespace lockstep

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "lockstep/data/batch.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/nn/model.hpp"
-#include "lockstep/observe/step_clock.hpp"
+#include "lockstep/observe/memory_curve.hpp"
 #include "lockstep/optim/clipping.hpp"
 #include "lockstep/optim/loss_scale.hpp"
 #include "lockstep/parallel/communicator.hpp"
@@ -19,20 +20,11 @@
 #include "lockstep/train/masters.hpp"
 #include "lockstep/train/memory_watch.hpp"
 #include "lockstep/train/step_result.hpp"
+#include "lockstep/train/step_timing.hpp"
 #include "lockstep/train/step_totals.hpp"
+#include "lockstep/train/trainer_options.hpp"
 
 namespace lockstep {
-
-struct TrainerOptions {
-    std::uint64_t          seed        = 1337;
-    std::size_t            micro_batch = 0;    // sequences of one forward; 0: all that a step brings
-    double                 max_norm    = 1.0;  // gradients are clipped to it; 0: never
-    int                    threads     = 0;    // of this rank; 0: its share of the node's cores
-    nn::ModelOptions       model       = {};
-    parallel::Options      strategy    = {};
-    optim::ParameterGroups groups      = {};
-    optim::LossScaling     loss_scale  = {};
-};
 
 /// Takes the parameters from version t to version t + 1, step after step. Legend: N tokens of a micro-step, C channels.
 template <class Model, class Precision, class Optimizer, class Strategy>
@@ -68,19 +60,31 @@ public:
           masters_(model_.units(), owned_parts(), options.groups),
           loss_scale_(options.loss_scale),
           readiness_(model_.units(), strategy_.buckets()),
-          saved_(model_.template make_saved<Compute>()) {
-        agree(strategy_, configuration_digest(sizes, options_), "configuration");
+          saved_(model_.template make_saved<Compute>()),
+          timing_(model_.units().size(), strategy_.rank(), strategy_.ranks()) {
+        agree(strategy_, configuration(sizes, options_), "all ranks must have the same");
         agree(strategy_, behaviour_digest<Optimizer, Master>(optimizer_), "optimizer");
         threads_.run([&] { masters_.initialize(options_.seed); });
         weights_changed();
     }
 
-    Trainer(state::ModelSizes const& sizes, Optimizer optimizer,
+    /// Of a strategy that is alone.
+    Trainer(state::ModelSizes const& sizes, Optimizer optimizer, TrainerOptions const& options = {})
+        : Trainer(sizes, std::move(optimizer), alone(), options) {}
+
+    /// Refused: a communicator that nobody would use.
+    template <parallel::ranks_itself Other>
+    Trainer(state::ModelSizes const& sizes, Optimizer optimizer, Other const&,
             TrainerOptions const& options = {}) requires std::same_as<Communicator, parallel::Alone>
-        : Trainer(sizes, std::move(optimizer), parallel::Alone{}, options) {}
+        : Trainer(sizes, std::move(optimizer), options) {
+        static_assert(sizeof(Other) == 0,
+                      "lockstep: Trainer must not be given a communicator where its strategy is Single, which runs on one rank; see "
+                      "lockstep/parallel/replicated.hpp for several");
+    }
 
     /// One optimizer step on this rank's sequences of the global batch. Collective.
     StepResult step(data::Batch const& batch, double learning_rate) {
+        check(learning_rate);
         accumulate(batch);
         return apply(learning_rate);
     }
@@ -88,51 +92,49 @@ public:
     /// Forward and backward of all micro-steps: afterwards the gradients are summed over the batch and over the ranks. Collective.
     void accumulate(data::Batch const& batch) {
         threads_.run([&] {
+            auto const book = timing_.book();
             begin_step(batch);
             auto              counts      = totals_.start_counting(strategy_);  // hidden under the first forward
             std::size_t const micro_steps = batch.sequences / micro_batch(batch);
             for (std::size_t m = 0; m < micro_steps; ++m) {
-                totals_.loss += forward(batch, m, parallel::Phase::forward);
+                auto const x = forward(batch, m, parallel::Phase::forward);  // (N,C)
                 memory_.end_forward();
-                if (m == 0) spend(observe::Activity::gradients_wait, [&] { counts.wait(); });
+                if (m == 0) spend(Event::drain, [&] { counts.wait(); });
                 if (totals_.valid_tokens() == 0) break;
-                backward(batch, m, m + 1 == micro_steps);
+                totals_.loss += backward(batch, m, x, m + 1 == micro_steps);
                 memory_.end_backward();
             }
-            spend(observe::Activity::gradients_wait, [&] { strategy_.wait(); });
+            spend(Event::drain, [&] { strategy_.wait(); });
         });
     }
 
     /// Norm, clipping, one verdict for all ranks, update, publication. Collective.
     StepResult apply(double learning_rate) {
+        check(learning_rate);
         return threads_.run([&] {
-            if (totals_.valid_tokens() != 0) spend(observe::Activity::update, [&] { totals_.squares = masters_.gradient_squares(); });
-            spend(observe::Activity::gradients_wait, [&] { totals_.sum(strategy_); });
+            auto const book = timing_.book();
+            if (totals_.valid_tokens() != 0) spend(Event::norm, [&] { totals_.squares = masters_.gradient_squares(); });
+            spend(Event::drain, [&] { totals_.sum(strategy_, learning_rate); });
+            auto arrivals = timing_.share(strategy_);  // hidden under the update
 
-            StepResult result    = describe_step(learning_rate);
-            auto const clip      = optim::clip(totals_.raw_norm(), loss_scale_.scale(), options_.max_norm);
-            result.gradient_norm = clip.norm;
-            if (result.valid_tokens == 0)
-                result.skip = Skip::no_valid_tokens;
-            else if (!std::isfinite(result.loss) || !clip.gradient_scale)
-                result.skip = Skip::nonfinite;
-            result.applied = result.skip == Skip::no;
-
-            spend(observe::Activity::update, [&] {
+            StepResult result = describe_step(learning_rate);
+            auto const scale  = spend(Event::clip, [&] { return verdict(result); });
+            spend(Event::update, [&] {
                 if (result.applied)
-                    masters_.update(optimizer_, {version_ + 1, learning_rate, *clip.gradient_scale});
+                    masters_.update(optimizer_, {version_ + 1, learning_rate, scale});
                 else
                     masters_.discard_gradients();
                 if (result.skip != Skip::no_valid_tokens) loss_scale_.update(result.applied);
-                strategy_.publish();
-                version_ += result.applied;
             });
+            spend(Event::publish, [&] { strategy_.publish(); });
+            version_ += result.applied;
+            observe::mark(Event::version, version_);
             if constexpr (asserts(Assertions::communication)) check_replicas();
-
+            spend(Event::drain, [&] { arrivals.wait(); });
             result.version    = version_;
             result.memory     = memory_.end_step();
             result.bytes_sent = strategy_.bytes_sent() - sent_before_;
-            result.times      = clock_.times();
+            timing_.finish(result);
             return result;
         });
     }
@@ -146,8 +148,7 @@ public:
         check(batch);
         Evaluation result{.loss = {}, .valid_tokens = data::valid_tokens(batch.labels)};
         threads_.run([&] {
-            for (std::size_t m = 0; m < batch.sequences / micro_batch(batch); ++m)
-                result.loss += forward(batch, m, parallel::Phase::evaluate);
+            for (std::size_t m = 0; m < batch.sequences / micro_batch(batch); ++m) result.loss += evaluated_loss(batch, m);
             strategy_.wait();
         });
         return result;
@@ -159,7 +160,7 @@ public:
                 " tokens to continue, found ", tokens.size());
         return threads_.run([&] {
             data::Batch const batch{.sequences = 1, .length = tokens.size(), .first_sample = 0, .tokens = tokens, .labels = {}};
-            auto const        x      = forward_blocks(batch, 0, parallel::Phase::evaluate);  // (N,C)
+            auto const        x      = forward(batch, 0, parallel::Phase::evaluate);  // (N,C)
             auto const        logits = with_unit(root, parallel::Phase::evaluate, batch, 0,
                                                  [&](Pass& pass) { return model_.logits(pass, x.rows(tokens.size() - 1, tokens.size())); });
             strategy_.wait();
@@ -194,9 +195,17 @@ public:
     MasterCopy&                                    masters() noexcept { return masters_; }
 
 private:
-    using Pass = nn::Pass<Compute, Storage>;
+    using Pass  = nn::Pass<Compute, Storage>;
+    using Event = observe::Event;
 
     static constexpr std::size_t root = 0;  // unit 0; block l is unit 1 + l
+
+    static Communicator alone() {
+        static_assert(std::same_as<Communicator, parallel::Alone>,
+                      "lockstep: Trainer must be given the communicator of its ranks behind the optimizer, as mpi.world(); see "
+                      "lockstep/comm/environment.hpp");
+        if constexpr (std::same_as<Communicator, parallel::Alone>) return {};
+    }
 
     static TrainerOptions with_layout(TrainerOptions options) {
         if (!options.model.layout) options.model.layout = kernel::weight_layout<Compute>();
@@ -204,12 +213,14 @@ private:
     }
 
     /// The loss of micro-step m, summed over its valid tokens.
-    ExactSum forward(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
-        auto const x = forward_blocks(batch, m, phase);  // (N,C)
+    ExactSum evaluated_loss(data::Batch const& batch, std::size_t m) {
+        constexpr auto phase = parallel::Phase::evaluate;
+        auto const     x     = forward(batch, m, phase);  // (N,C)
         return with_unit(root, phase, batch, m, [&](Pass& pass) { return model_.loss(pass, x, rows(batch.labels, batch, m), saved_); });
     }
 
-    auto forward_blocks(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
+    /// Embedding and blocks of micro-step m.
+    auto forward(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
         workspace_.rewind({});
         auto x = with_unit(root, phase, batch, m,
                            [&](Pass& pass) { return model_.embed(pass, rows(batch.tokens, batch, m), saved_); });  // (N,C)
@@ -218,22 +229,26 @@ private:
         return x;
     }
 
-    void backward(data::Batch const& batch, std::size_t m, bool last) {
+    /// From what forward made: the loss, summed over the valid tokens of micro-step m, and all gradients.
+    ExactSum backward(data::Batch const& batch, std::size_t m, tensor::View<Compute, 2> x, bool last) {  // (N,C)
         constexpr auto phase = parallel::Phase::backward;
         reducing_            = last || strategy_.reduces_each_micro_step();
         readiness_.restart();
         auto const mark  = workspace_.mark();
         auto const scale = static_cast<precision::accumulator<Compute>>(loss_scale_.scale() / static_cast<double>(totals_.valid_tokens()));
 
-        auto dx = with_unit(root, phase, batch, m,
-                            [&](Pass& pass) { return model_.loss_backward(pass, rows(batch.labels, batch, m), scale, saved_); });  // (N,C)
-        dx      = workspace_.keep(mark, dx);
+        ExactSum loss;
+        auto     dx = with_unit(root, phase, batch, m, [&](Pass& pass) {
+            return model_.loss_backward(pass, x, rows(batch.labels, batch, m), scale, saved_, loss);
+        });  // (N,C)
+        dx          = workspace_.keep(mark, dx);
         for (std::size_t layer = layers(); layer-- > 0;) {
             dx =
                 with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block_backward(layer, pass, dx, saved_); });  // (N,C)
             dx = workspace_.keep(mark, dx);
         }
         with_unit(root, phase, batch, m, [&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });
+        return loss;
     }
 
     /// Acquires a unit, runs part of the model with it, releases it.
@@ -251,27 +266,32 @@ private:
         pass.first_sample = batch.first_sample + m * micro_batch(batch);
         pass.sink         = {this, [](void* self, std::size_t u, nn::ParameterIndex p) { static_cast<Trainer*>(self)->contributed(u, p); }};
 
-        spend(observe::Activity::parameters_wait, [&] {
+        spend(Event::acquire, unit, m, [&] {
             parallel::Weights<Compute> const weights = strategy_.acquire(unit, phase);
 
             pass.weights        = weights.forward;
             pass.weights_paired = weights.input_grad;
             if (phase == parallel::Phase::backward) pass.gradients = strategy_.gradients(unit);
         });
-        struct Release {
-            BoundStrategy&  strategy;
+        struct Leave {
+            Trainer&        trainer;
             std::size_t     unit;
             parallel::Phase phase;
-            ~Release() { strategy.release(unit, phase); }
-        } release{strategy_, unit, phase};
-        return spend(observe::Activity::compute, [&] { return body(pass); });
+            ~Leave() {
+                trainer.memory_curve_.sample(trainer.workspace_);
+                trainer.strategy_.release(unit, phase);
+            }
+        } leave{*this, unit, phase};
+        return spend(phase == parallel::Phase::backward ? Event::backward : Event::forward, unit, m, [&] { return body(pass); });
     }
 
     /// A module has added its gradient of a parameter; the bucket that this completes starts to travel.
     void contributed(std::size_t unit, nn::ParameterIndex parameter) {
         if (!reducing_) return;
-        if (auto const bucket = readiness_.contributed(unit, parameter))
-            spend(observe::Activity::gradients_wait, [&] { strategy_.reduce(*bucket); });
+        auto const bucket = readiness_.contributed(unit, parameter);
+        if (!bucket) return;
+        observe::mark(Event::bucket_ready, *bucket);
+        spend(Event::submit, *bucket, 0, [&] { strategy_.reduce(*bucket); });
     }
 
     void check(data::Batch const& batch) const {
@@ -283,12 +303,31 @@ private:
                 batch.sequences, " x ", batch.length, " has ", batch.tokens.size(), " tokens and ", batch.labels.size(), " labels");
     }
 
+    static void check(double learning_rate) {
+        if (!(learning_rate >= 0 && learning_rate <= static_cast<double>(std::numeric_limits<Master>::max())))
+            input_error("learning rate: expected finite and >= 0, found ", learning_rate);
+    }
+
     void begin_step(data::Batch const& batch) {
         check(batch);
-        clock_.restart();
+        if (!began_) check_shares(strategy_, batch, batch.sequences / micro_batch(batch));
+        began_ = true;
+        timing_.restart();
         memory_.restart();
         totals_.restart(batch);
         sent_before_ = strategy_.bytes_sent();
+    }
+
+    /// One for all ranks: whether the step is applied. Returns what gradients are multiplied by.
+    double verdict(StepResult& result) const {
+        auto const clip      = optim::clip(totals_.raw_norm(), loss_scale_.scale(), options_.max_norm);
+        result.gradient_norm = clip.norm;
+        if (result.valid_tokens == 0)
+            result.skip = Skip::no_valid_tokens;
+        else if (!std::isfinite(result.loss) || !clip.gradient_scale)
+            result.skip = Skip::nonfinite;
+        result.applied = result.skip == Skip::no;
+        return clip.gradient_scale.value_or(0);
     }
 
     StepResult describe_step(double learning_rate) const {
@@ -301,11 +340,15 @@ private:
         return result;
     }
 
-    /// Books what the body takes to an activity.
+    /// Runs the body as an event of the timeline, which is booked as what `activity_of` says.
     template <class Body>
-    decltype(auto) spend(observe::Activity activity, Body&& body) {
-        observe::Spell spell(clock_, activity);
+    decltype(auto) spend(observe::Event event, std::size_t index, std::size_t part, Body&& body) {
+        observe::Span const span(event, index, part);
         return body();
+    }
+    template <class Body>
+    decltype(auto) spend(observe::Event event, Body&& body) {
+        return spend(event, 0, 0, std::forward<Body>(body));
     }
 
     std::vector<typename MasterCopy::Owned> owned_parts() {
@@ -334,12 +377,14 @@ private:
     typename Storage::Workspace             workspace_;
     typename Model::template Saved<Compute> saved_;
 
-    state::Version     version_ = 0;
-    StepTotals         totals_;
-    observe::StepClock clock_;
-    MemoryWatch        memory_;
-    std::uint64_t      sent_before_ = 0;
-    bool               reducing_    = false;  // whether the present micro-step's gradients travel
+    state::Version       version_ = 0;
+    StepTotals           totals_;
+    StepTiming           timing_;
+    MemoryWatch          memory_;
+    observe::MemoryCurve memory_curve_;
+    std::uint64_t        sent_before_ = 0;
+    bool                 reducing_    = false;  // whether the present micro-step's gradients travel
+    bool                 began_       = false;  // the first step
 };
 
 }  // namespace lockstep

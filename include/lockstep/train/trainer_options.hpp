@@ -1,0 +1,25 @@
+#pragma once
+// What a trainer is built with besides its policies.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lockstep/nn/model.hpp"
+#include "lockstep/optim/groups.hpp"
+#include "lockstep/optim/loss_scale.hpp"
+#include "lockstep/parallel/strategy.hpp"
+
+namespace lockstep {
+
+struct TrainerOptions {
+    std::uint64_t          seed        = 1337;
+    std::size_t            micro_batch = 0;    // sequences of one forward; 0: all that a step brings
+    double                 max_norm    = 1.0;  // gradients are clipped to it; 0: never
+    int                    threads     = 0;    // of this rank; 0: its share of the node's cores
+    nn::ModelOptions       model       = {};
+    parallel::Options      strategy    = {};
+    optim::ParameterGroups groups      = {};
+    optim::LossScaling     loss_scale  = {};
+};
+
+}  // namespace lockstep
