@@ -35,7 +35,8 @@ struct Lion {
 };
 template <>
 inline constexpr bool ls::optim::enable_elementwise<Lion> = true;  // so it can be sharded
-static_assert(ls::optim::optimizer<Lion, float>);
+static_assert(ls::optim::optimizer<Lion, float>,
+              "Lion must declare `state_slots` and a const noexcept `update(slice, slots, step)`; see lockstep/optim/optimizer.hpp");
 
 int main() {
     using Trainer = ls::Trainer<ls::nn::Gpt2<ls::tensor::ArenaStorage>, ls::precision::Fp32, Lion, ls::parallel::Single>;

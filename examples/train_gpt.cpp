@@ -1,9 +1,14 @@
 // train_gpt: trains a GPT on one or more ranks. `train_gpt --help` lists its flags.
 
+#include <csignal>
+#include <cstdio>
+
 #include "lockstep/comm/environment.hpp"
 #include "lockstep/plan/flops.hpp"
 #include "lockstep/report/machine.hpp"
 #include "lockstep/runtime/cores.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "machine.hpp"
 #include "run.hpp"
 
 namespace {
@@ -13,11 +18,16 @@ using namespace train_gpt;
 /// What only the number of ranks decides: threads, strategy, micro-batch.
 void complete(Settings& settings, lockstep::comm::Communicator const& world) {
     auto const ranks = static_cast<std::size_t>(world.size());
-    if (settings.threads == 0) settings.threads = lockstep::runtime::threads_for(world.node().size());
+    int const  here  = world.node().size();  // collective, so whatever the flags
+    if (settings.threads == 0) settings.threads = lockstep::runtime::threads_for(here);
     if (settings.strategy == Strategy::automatic) settings.strategy = ranks == 1 ? Strategy::single : Strategy::replicated;
     if (settings.strategy == Strategy::single && ranks != 1) lockstep::input_error("--strategy single: expected 1 rank, found ", ranks);
+    if (settings.strategy != Strategy::sharded && settings.parallel.accumulate == lockstep::parallel::Accumulate::sharded)
+        lockstep::input_error("--accumulate sharded: expected --strategy sharded, found ",
+                              settings.strategy == Strategy::single ? "single" : "replicated", ", whose ranks hold no shards");
     if (settings.global_batch % ranks != 0)
         lockstep::input_error("--global-batch: expected a multiple of ", ranks, " ranks, found ", settings.global_batch);
+    if (ranks == 1) settings.parallel.wire = lockstep::comm::Wire::fp32;  // nothing travels, so nothing is rounded
     std::size_t const rows = settings.global_batch / ranks;
     if (settings.micro_batch == 0) {
         settings.micro_batch = std::min(rows, settings.most_rows);
@@ -29,21 +39,22 @@ void complete(Settings& settings, lockstep::comm::Communicator const& world) {
 }
 
 /// What is sure to be needed (masters, gradients, optimizer state, activations, batch) must be there: the run would die of it later, and
-/// say less.
-void check_memory(Settings const& s, lockstep::comm::Communicator const& world) {
-    auto const machine = lockstep::report::this_machine();
-    if (!machine.memory_bytes) return;
+/// say less. `here` counts the ranks of the node.
+void check_memory(Settings const& s, double ranks, double here) {
     auto const   number = [](std::size_t size) { return static_cast<double>(size); };
-    double const ranks = world.size(), here = world.node().size(), rows = number(s.global_batch) / ranks, length = number(s.sequence);
+    double const rows = number(s.global_batch) / ranks, length = number(s.sequence);
     double const compute = s.precision == Precision::fp32 ? 4 : 2, slots = s.optimizer == Optimizer::sgd ? 1 : 2;
     double const state =
         number(lockstep::plan::parameter_count(s.sizes)) * (4 + 4 + 4 * slots) / (s.strategy == Strategy::sharded ? ranks : 1);
     double const saved = number(s.micro_batch) * length * number(s.sizes.layers * s.sizes.dim) * compute * (s.recompute ? 1 : 6);
-    double const needs = (state + saved + rows * length * 2 * sizeof(std::int32_t)) * here;
-    if (needs > static_cast<double>(*machine.memory_bytes))
-        lockstep::input_error("--layers --dim --ffn --vocab --seq --global-batch --micro-batch: expected what fits into the ",
-                              lockstep::report::readable_bytes(*machine.memory_bytes), " of this machine, found a need of at least ",
-                              needs / 0x1p30, " GiB");
+    double const needs = state + saved + rows * length * 2 * sizeof(std::int32_t);
+    for (lockstep::report::MemoryLimit const& limit : lockstep::report::memory_limits()) {
+        double const needed = needs * (limit.of_a_process ? 1 : here);
+        if (needed > static_cast<double>(limit.bytes))
+            lockstep::input_error("--layers --dim --ffn --vocab --seq --global-batch --micro-batch: expected what fits into the ",
+                                  lockstep::report::readable_bytes(limit.bytes), " of ", limit.what, ", found a need of at least ",
+                                  needed / 0x1p30, " GiB");
+    }
 }
 
 MakeTrainer* maker(Precision precision) {
@@ -60,12 +71,26 @@ MakeTrainer* maker(Precision precision) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    std::signal(SIGPIPE, SIG_IGN);  // a run goes on when nobody reads what it prints
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
     lockstep::comm::Environment mpi(argc, argv);
     return mpi.run([&] {
-        auto settings = parse(argc, argv, mpi.world().rank() == 0);
-        if (!settings) return 0;
-        complete(*settings, mpi.world());
-        check_memory(*settings, mpi.world());
-        return run(*settings, mpi.world(), maker(settings->precision));
+        using lockstep::Setting;
+        auto const& world = mpi.world();
+        Settings    settings;
+        lockstep::together(world, [&] { settings = parse(argc, argv); });
+        std::string const advice = "give all ranks the same flags";
+        lockstep::agree(world, std::vector<Setting>{{"--help", settings.help.empty() ? "not been asked" : "been asked"}}, advice);
+        if (!settings.help.empty()) {
+            if (world.rank() == 0) std::fputs(settings.help.c_str(), stdout);
+        } else {
+            lockstep::agree(world, settings.listed, advice);
+            complete(settings, world);
+            int const here = world.node().size();
+            lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
+            run(settings, world, maker(settings.precision));
+        }
+        if (world.rank() == 0) report_lost_output();
+        return 0;
     });
 }

@@ -22,7 +22,7 @@ struct Evaluated {
     std::uint64_t      valid_tokens = 0;
 };
 
-/// Calls one virtual function a step. It answers for its model and its masters too, which import and export ask.
+/// Calls one virtual function a step. It answers for its model, masters and strategy too, which import and export ask.
 class AnyTrainer {
 public:
     virtual ~AnyTrainer() = default;
@@ -38,9 +38,12 @@ public:
     virtual std::vector<float>                        parameter_values(std::string_view name)                            = 0;
     virtual void assign(std::size_t unit, lockstep::state::Parameter const& parameter, std::span<float const> row_major) = 0;
     virtual void weights_changed()                                                                                       = 0;
+    virtual void check_finite()                                                                                          = 0;
+    virtual std::vector<std::uint64_t> gather_values(std::uint64_t value)                                                = 0;
 
     AnyTrainer const& model() const noexcept { return *this; }
     AnyTrainer&       masters() noexcept { return *this; }
+    AnyTrainer&       strategy() noexcept { return *this; }
 };
 
 /// The row-major values of a parameter. Collective.

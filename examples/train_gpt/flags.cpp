@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <limits>
 
 #include "lockstep/core/error.hpp"
@@ -26,8 +27,9 @@ constexpr std::uint64_t most_size  = ls::state::ModelSizes::largest;
 constexpr std::uint64_t most_rows  = std::uint64_t{1} << 31;  // of a batch
 constexpr std::uint64_t most_steps = 0xFFFFFFFF;              // a step is a 32-bit part of the key of random numbers
 constexpr double        most_real  = std::numeric_limits<float>::max();
+constexpr double        least_real = std::numeric_limits<float>::min();  // smaller ones may be 0 in a float
 
-enum class Ends { closed, open_above, open_below };
+enum class Ends { closed, open_above };
 
 /// The flags, and which of them were given.
 class Flags {
@@ -73,7 +75,7 @@ public:
         real("--lr", s_.schedule.learning_rate, 0, most_real, Ends::closed, "Learning rate");
         real("--beta1", s_.beta1, 0, 1, Ends::open_above, "Of Adam and AdamW");
         real("--beta2", s_.beta2, 0, 1, Ends::open_above, "Of Adam and AdamW");
-        real("--eps", s_.eps, 0, 1, Ends::open_below, "Of Adam and AdamW");
+        real("--eps", s_.eps, least_real, 1, Ends::closed, "Of Adam and AdamW");
         real("--momentum", s_.momentum, 0, 1, Ends::open_above, "Of SGD");
         real("--weight-decay", s_.weight_decay, 0, most_real, Ends::closed, "On tensors of two or more dimensions");
         real("--clip", s_.clip, 0, most_real, Ends::closed, "Global gradient norm; 0: no clipping");
@@ -88,47 +90,47 @@ public:
         choose("--strategy", strategy_,
                Words<std::string>{
                    {"single", "single"}, {"replicated", "replicated"}, {"sharded-optimizer", ""}, {"sharded", "sharded"}, {"hybrid", ""}},
-               "Parallelism (single on 1 rank, replicated on more)");
-        count("--shard-group", shard_group_, 1, most_rows, "Ranks of a group, for hybrid");
+               "Parallelism (single on 1 rank, replicated on more; sharded-optimizer and hybrid: not yet)");
+        later("--shard-group", "Ranks of a group, for hybrid");
         choose("--reshard", s_.parallel.reshard,
                Words<ls::parallel::Reshard>{{"always", ls::parallel::Reshard::always}, {"never", ls::parallel::Reshard::never}},
                "When gathered weights are freed");
         count("--prefetch", s_.parallel.prefetch, 0, ls::state::ModelSizes::most_layers, "Units gathered ahead of use");
         real("--bucket-mb", bucket_mb_, 0, 1e6, Ends::closed, "Gradient bucket in MB; 0: one parameter");
         choose("--overlap", s_.parallel.overlap, on_off, "Communication during backward");
-        choose("--reduction", reduction_, Words<bool>{{"ordered", true}, {"vendor", false}}, "Who sums over the ranks");
+        choose("--reduction", reduction_, Words<bool>{{"ordered", true}, {"vendor", false}}, "Who sums over the ranks (vendor: not yet)");
         choose("--accumulate", accumulate_,
                Words<ls::parallel::Accumulate>{{"local", ls::parallel::Accumulate::local}, {"sharded", ls::parallel::Accumulate::sharded}},
                "Where micro-steps add up (by strategy)");
-        choose("--reproducible", reproducible_, on_off, "The same bits for any number of ranks");
+        choose("--reproducible", reproducible_, on_off, "The same bits for any number of ranks (on: not yet)");
         choose("--recompute", s_.recompute, Words<bool>{{"none", false}, {"block", true}}, "Activation checkpointing");
         count("--threads", s_.threads, 1, 1024, "Threads of this rank (cores of the node / ranks on it)");
         choose("--isa", isa_,
                Words<std::string>{{"auto", "auto"}, {"amx", "amx"}, {"avx512", "avx512"}, {"avx2", "avx2"}, {"scalar", "scalar"}},
-               "Caps what kernels may use");
+               "Caps what kernels may use (avx2: not yet)");
 
         name("--metrics", s_.metrics, "JSONL, one object a step");
-        name("--trace", unsupported_text_, "Chrome/Perfetto trace");
-        text("--trace-steps", unsupported_text_, "Steps A:B of the trace");
-        name("--report", unsupported_text_, "HTML report");
-        name("--save", unsupported_text_, "Checkpoints");
-        text("--save-every", unsupported_text_, "Steps between checkpoints");
-        text("--keep", unsupported_text_, "Checkpoints kept");
-        name("--resume", unsupported_text_, "Continue from a checkpoint");
+        name("--trace", s_.trace, "Chrome/Perfetto trace of all ranks");
+        steps("--trace-steps", s_.trace_first, s_.trace_last, "First and last step of the trace, and of the report's timeline (1:20)");
+        name("--report", s_.report, "HTML report");
+        later("--save", "Checkpoints");
+        later("--save-every", "Steps between checkpoints");
+        later("--keep", "Checkpoints kept");
+        later("--resume", "Continue from a checkpoint");
         name("--export", s_.export_dir, "Write model.safetensors and config.json at the end");
         count("--sample", s_.sample, 0, most_size, "Tokens generated at the end (200 on text)");
         text("--prompt", s_.prompt, "Start of the sample");
         real("--temperature", s_.temperature, 0, 1e6, Ends::closed, "Of the sample; 0: always the likeliest token");
-        text("--timeout", unsupported_text_, "Seconds that a collective may wait");
+        later("--timeout", "Seconds that a collective may wait");
     }
 
     /// Returns false where help was asked for.
-    bool parse(int argc, char const* const* argv, bool prints) {
+    bool parse(int argc, char const* const* argv) {
         app_.allow_extras();
         try {
             app_.parse(argc, argv);
         } catch (CLI::CallForHelp const&) {
-            if (prints) std::fputs(app_.help().c_str(), stdout);
+            s_.help = app_.help();
             return false;
         } catch (CLI::ParseError const& error) {
             for (CLI::Option const* option : app_.get_options())
@@ -145,8 +147,7 @@ public:
     }
 
     void complete() {
-        for (char const* flag :
-             {"--trace", "--trace-steps", "--report", "--save", "--save-every", "--keep", "--resume", "--timeout", "--shard-group"})
+        for (char const* flag : later_)
             if (given(flag)) not_yet(flag);
         if (strategy_.empty()) not_yet("--strategy " + app_["--strategy"]->as<std::string>());
         if (!reduction_) not_yet("--reduction vendor");
@@ -159,11 +160,17 @@ public:
         if (strategy_ == "sharded") s_.strategy = Strategy::sharded;
         s_.parallel.wire       = wire_;
         s_.parallel.accumulate = accumulate_;
+        s_.prompt_given        = given("--prompt");
 
         apply_preset();
         apply_sizes();
+        if (given("--trace-steps") && s_.trace.empty() && s_.report.empty())
+            ls::input_error("--trace-steps: expected --trace or --report beside it, found neither");
+        if (given("--trace-steps") && s_.trace_first > s_.steps)
+            ls::input_error("--trace-steps: expected a first step of at most --steps ", s_.steps, ", found ", s_.trace_first);
         s_.parallel.bucket_bytes = static_cast<std::size_t>(bucket_mb_ * 1024 * 1024);
         s_.schedule.total        = s_.steps;
+        list();
     }
 
 private:
@@ -171,26 +178,38 @@ private:
 
     static std::string shown(std::string const& written) { return written.empty() ? "nothing" : ls::io::printable(written); }
 
-    template <class Assign>
-    void add(char const* flag, std::string const& type, char const* help, Assign const& assign) {
+    /// A flag with what assigns its value and what says it: ranks compare what they say.
+    template <class Assign, class Say>
+    void add(char const* flag, std::string const& type, std::string const& help, Assign const& assign, Say const& say) {
         app_.add_option_function<std::string>(flag, assign, help)->type_name(type);
+        said_.emplace_back(flag, say);
+    }
+    static std::string quoted(std::string const& text) { return text.empty() ? "none" : ls::io::printable(text); }
+
+    /// A flag of a later version.
+    void later(char const* flag, char const* help) {
+        later_.push_back(flag);
+        add(
+            flag, "TEXT", std::string(help) + " (not yet)", [](std::string const&) {}, [] { return std::string("none"); });
     }
     void text(char const* flag, std::string& value, char const* help) {
-        add(flag, "TEXT", help, [flag, &value](std::string const& written) {
+        auto const assign = [flag, &value](std::string const& written) {
             if (written.empty()) ls::input_error(flag, ": expected a text, found nothing");
             value = written;
-        });
+        };
+        add(flag, "TEXT", help, assign, [&value] { return quoted(value); });
     }
     void name(char const* flag, std::string& value, char const* help) {
-        add(flag, "NAME", help, [flag, &value](std::string const& written) {  // names are part of messages of one line
+        auto const assign = [flag, &value](std::string const& written) {  // names are part of messages of one line
             if (written.empty() || std::any_of(written.begin(), written.end(), [](unsigned char c) { return c < ' '; }))
                 ls::input_error(flag, ": expected a name without control characters, found ", shown(written));
             value = written;
-        });
+        };
+        add(flag, "NAME", help, assign, [&value] { return quoted(value); });
     }
     template <class T>
     void count(char const* flag, T& value, std::uint64_t least, std::uint64_t most, char const* help) {
-        add(flag, "N", help, [=, &value](std::string const& written) {
+        auto const assign = [=, &value](std::string const& written) {
             std::uint64_t number   = 0;
             auto const [end, code] = std::from_chars(written.data(), written.data() + written.size(), number);
             if (code != std::errc() || end != written.data() + written.size() || number < least || number > most)
@@ -199,41 +218,81 @@ private:
                 value = static_cast<typename T::value_type>(number);
             else
                 value = static_cast<T>(number);
-        });
+        };
+        add(flag, "N", help, assign, [&value] { return exact(value); });
+    }
+    /// "A:B", both of them included.
+    void steps(char const* flag, std::uint64_t& first, std::uint64_t& last, char const* help) {
+        auto const assign = [flag, &first, &last](std::string const& written) {
+            std::uint64_t     a = 0, b = 0;
+            char const* const stop = written.data() + written.size();
+            auto const        from = std::from_chars(written.data(), stop, a);
+            bool              good = from.ec == std::errc() && from.ptr != stop && *from.ptr == ':';
+            if (good) {
+                auto const to = std::from_chars(from.ptr + 1, stop, b);
+                good          = to.ec == std::errc() && to.ptr == stop && a >= 1 && a <= b && b <= most_steps;
+            }
+            if (!good) ls::input_error(flag, ": expected two steps A:B with 1 <= A <= B <= ", most_steps, ", found ", shown(written));
+            first = a;
+            last  = b;
+        };
+        add(flag, "A:B", help, assign, [&first, &last] { return exact(first) + ':' + exact(last); });
     }
     /// May be negative, as -100 is elsewhere: no token equals it.
     void label(char const* flag, std::optional<std::int32_t>& value, char const* help) {
-        add(flag, "N", help, [=, &value](std::string const& written) {
+        auto const assign = [=, &value](std::string const& written) {
             using Limits           = std::numeric_limits<std::int32_t>;
             std::int32_t number    = 0;
             auto const [end, code] = std::from_chars(written.data(), written.data() + written.size(), number);
             if (code != std::errc() || end != written.data() + written.size())
                 ls::input_error(flag, ": expected a whole number from ", Limits::min(), " to ", Limits::max(), ", found ", shown(written));
             value = number;
-        });
+        };
+        add(flag, "N", help, assign, [&value] { return exact(value); });
     }
     template <class T>
+    static std::string exact(T const& value) {
+        if constexpr (requires { value.has_value(); })
+            return value ? ls::exact_text(*value) : "none";
+        else
+            return ls::exact_text(value);
+    }
+    /// What is excluded must not be reached by rounding to a float either.
+    template <class T>
     void real(char const* flag, T& value, double least, double most, Ends ends, char const* help) {
-        add(flag, "NUMBER", help, [=, &value](std::string const& written) {
+        auto const assign = [=, &value](std::string const& written) {
             double number          = 0;
             auto const [end, code] = std::from_chars(written.data(), written.data() + written.size(), number);
             bool const valid       = code == std::errc() && end == written.data() + written.size();  // NaN is in no interval
-            if (!valid || !(number >= least && number <= most) || (ends == Ends::open_above && number == most) ||
-                (ends == Ends::open_below && number == least))
-                ls::input_error(flag, ": expected a number from ", ends == Ends::open_below ? "above " : "", least, " to ",
-                                ends == Ends::open_above ? "below " : "", most, ", found ", shown(written));
+            if (!valid || !(number >= least && number <= most) ||
+                (ends == Ends::open_above && static_cast<double>(static_cast<float>(number)) == most))
+                ls::input_error(flag, ": expected a number from ", least, " to ", ends == Ends::open_above ? "below " : "", most,
+                                ", found ", shown(written));
             value = static_cast<T>(number);
-        });
+        };
+        add(flag, "NUMBER", help, assign, [&value] { return exact(value); });
     }
     template <class T, class E>
     void choose(char const* flag, T& value, Words<E> const& words, char const* help) {
         std::string names;
         for (auto const& [word, meaning] : words) names += (names.empty() ? "" : "|") + word;
-        add(flag, names, help, [flag, &value, words, names](std::string const& written) {
+        auto const assign = [flag, &value, words, names](std::string const& written) {
             for (auto const& [word, meaning] : words)
                 if (word == written) return static_cast<void>(value = meaning);
             ls::input_error(flag, ": expected ", names, ", found ", shown(written));
+        };
+        add(flag, names, help, assign, [&value, words] {
+            for (auto const& [word, meaning] : words)
+                if (value == meaning) return word;
+            return std::string("none");
         });
+    }
+
+    /// Every flag with its value, or what stands in for it. Ranks may have different numbers of threads.
+    void list() {
+        for (auto const& [flag, say] : said_)
+            if (flag != "--threads")
+                s_.listed.push_back({flag, flag == "--isa" ? std::string(ls::kernel::name(ls::kernel::isa())) : say()});
     }
 
     bool given(std::string const& flag) const { return app_.count(flag) != 0; }
@@ -323,23 +382,24 @@ private:
 
     Settings&                               s_;
     CLI::App                                app_{"train_gpt: trains a GPT on one or more ranks (mpiexec -n P train_gpt ...)", "train_gpt"};
-    std::string                             preset_ = "demo", strategy_ = "automatic", isa_ = "auto", unsupported_text_;
+    std::string                             preset_ = "demo", strategy_ = "automatic", isa_ = "auto";
     Words<std::string>                      preset_names_;
     std::optional<ls::comm::Wire>           wire_;
     std::optional<ls::parallel::Accumulate> accumulate_;
-    std::size_t                             shard_group_  = 0;
     double                                  bucket_mb_    = 25;
     bool                                    reduction_    = true;
     bool                                    reproducible_ = false;
+    std::vector<char const*>                later_;  // flags of later versions
+
+    std::vector<std::pair<std::string, std::function<std::string()>>> said_;  // flags, and what says their values
 };
 
 }  // namespace
 
-std::optional<Settings> parse(int argc, char const* const* argv, bool prints) {
+Settings parse(int argc, char const* const* argv) {
     Settings settings;
     Flags    flags(settings);
-    if (!flags.parse(argc, argv, prints)) return std::nullopt;
-    flags.complete();
+    if (flags.parse(argc, argv)) flags.complete();
     return settings;
 }
 

@@ -1,12 +1,13 @@
 #include "machine.hpp"
 
+#include <poll.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 
+#include "lockstep/core/escape.hpp"
 #include "lockstep/data/tokenizer.hpp"
-#include "lockstep/io/file.hpp"
 #include "lockstep/kernel/peak.hpp"
 
 namespace train_gpt {
@@ -22,21 +23,24 @@ Processor measure_processor(lockstep::comm::Communicator const& world, int threa
     return {peak, threads};
 }
 
-void check_export_place(std::string const& directory) {
-    lockstep::io::NewDirectory const made(directory);
-    for (char const* file : {"config.json", "model.safetensors"})
-        lockstep::io::ReplacingFile const unfinished(std::filesystem::path(directory) / file);
-}
-
 void print_sample(std::vector<std::int32_t> const& tokens, bool text) {
     std::printf("\nsample\n");
     if (text) {
-        std::string const shown = lockstep::data::ByteTokenizer::decode(tokens);
+        std::string const shown = lockstep::escaped(lockstep::data::ByteTokenizer::decode(tokens), lockstep::Keep::lines);
         std::fwrite(shown.data(), 1, shown.size(), stdout);
     } else {
         for (std::int32_t token : tokens) std::printf("%d ", token);
     }
     std::printf("\n");
+}
+
+void report_lost_output() {
+    std::fflush(stdout);
+    if (std::ferror(stdout) == 0) return;
+    ::pollfd reader{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+    if (::poll(&reader, 1, 0) > 0 && (reader.revents & POLLERR) != 0) return;  // whoever read it has gone
+    std::fprintf(stderr,
+                 "standard output: cannot be written, so what the run printed is incomplete; the files that it wrote are complete\n");
 }
 
 }  // namespace train_gpt

@@ -1,8 +1,7 @@
 #pragma once
-// What a run asks of its machine: the peak that it is measured against, a place for its results, a terminal.
+// What a run asks of its machine: the peak that it is measured against, a terminal.
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
@@ -18,9 +17,10 @@ struct Processor {
 /// Measures the unit that the compute type uses, on all ranks at once, for a few milliseconds. Collective.
 Processor measure_processor(lockstep::comm::Communicator const& world, int threads, Precision precision);
 
-/// Tries whether weights can be written to the directory, or says why that is impossible. Nothing remains.
-void check_export_place(std::string const& directory);
-
+/// Text with what disturbs a terminal escaped, or ids.
 void print_sample(std::vector<std::int32_t> const& tokens, bool text);
+
+/// Says on standard error where part of standard output is lost, unless its reader has left. The run is worth more than what it says.
+void report_lost_output();
 
 }  // namespace train_gpt

@@ -13,6 +13,7 @@
 #include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/train/inspect.hpp"
 #include "lockstep/train/trainer.hpp"
+#include "lockstep/train/weights.hpp"
 
 namespace train_gpt {
 
@@ -49,7 +50,9 @@ public:
     void assign(std::size_t unit, ls::state::Parameter const& parameter, std::span<float const> row_major) override {
         trainer_.masters().assign(unit, parameter, row_major);
     }
-    void weights_changed() override { trainer_.weights_changed(); }
+    void                       weights_changed() override { trainer_.weights_changed(); }
+    void                       check_finite() override { ls::check_finite(trainer_); }
+    std::vector<std::uint64_t> gather_values(std::uint64_t value) override { return trainer_.strategy().gather_values(value); }
 
 private:
     Trainer trainer_;

@@ -5,8 +5,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -23,6 +21,8 @@
 #include "lockstep/report/terminal.hpp"
 #include "lockstep/train/weights.hpp"
 #include "machine.hpp"
+#include "observed.hpp"
+#include "places.hpp"
 
 namespace train_gpt {
 
@@ -41,6 +41,13 @@ struct RunData {
 /// How many tokens are generated at the end.
 std::size_t sample_tokens(Settings const& settings, RunData const& data) {
     return settings.sample.value_or(data.train.is_text() ? 200 : 0);
+}
+
+/// What a sample begins with: the prompt, or the first token where the default prompt is not in the vocabulary.
+std::vector<std::int32_t> prompt_tokens(Settings const& settings) {
+    auto const tokens = ls::data::ByteTokenizer::encode(settings.prompt);
+    if (!settings.prompt_given && static_cast<std::size_t>(tokens[0]) >= settings.sizes.vocab) return {0};
+    return tokens;
 }
 
 /// Training and validation tokens. Every id is checked against the vocabulary here.
@@ -68,41 +75,12 @@ RunData open_data(Settings const& settings) {
         ls::input_error("--eval-every: expected held-out data, found --val-fraction 0 and no --val-data");
     check("--data", data.train, data.train.size() < all.size() ? " that are not held out" : "");
 
-    if (sample_tokens(settings, data) != 0)
+    if (sample_tokens(settings, data) != 0 && settings.prompt_given)
         for (char const c : settings.prompt)
             if (static_cast<unsigned char>(c) >= settings.sizes.vocab)
                 ls::input_error("--prompt: expected bytes below --vocab ", settings.sizes.vocab, ", found ",
                                 static_cast<int>(static_cast<unsigned char>(c)));
     return data;
-}
-
-/// The metrics must not overwrite what is read.
-void check_metrics_place(Settings const& settings) {
-    std::error_code failed;
-    auto const      own = [&](char const* flag, std::string const& file) {
-        if (!file.empty() && std::filesystem::equivalent(settings.metrics, file, failed))
-            ls::input_error("--metrics ", settings.metrics, ": expected a file of its own, found that of ", flag);
-    };
-    own("--data", settings.data);
-    own("--val-data", settings.val_data);
-    own("--init", settings.init);
-}
-
-/// Runs `body` on all ranks and then agrees on how it went: where it failed on some, all raise the error of the first of them.
-void together(ls::comm::Communicator const& world, std::function<void()> const& body) {
-    std::string failure;
-    try {
-        body();
-    } catch (std::exception const& error) {
-        failure = error.what();
-    }
-    std::vector<std::uint64_t> const lengths = world.gather_values(failure.size());
-    for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-        if (lengths[rank] == 0) continue;
-        failure.resize(lengths[rank]);
-        world.broadcast(failure, static_cast<int>(rank));
-        throw ls::Error(ls::Fault::input, failure);
-    }
 }
 
 ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator const& world, Processor const& processor,
@@ -121,15 +99,20 @@ ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator con
     char const* const precisions[]{"fp32", "bf16 compute, fp32 masters", "fp16 compute, fp32 masters, loss scaled"};
     char const* const optimizers[]{"sgd", "adam", "adamw"};
     char const* const strategies[]{"", "single", "replicated", "sharded"};
-    add("step", s.global_batch, " sequences, ", s.micro_batch, " at once, ", precisions[static_cast<int>(s.precision)], ", ",
-        optimizers[static_cast<int>(s.optimizer)], ", ", strategies[static_cast<int>(s.strategy)]);
+    std::size_t const ranks = static_cast<std::size_t>(world.size());
+    add("step", s.global_batch, " sequences", ranks == 1 ? "" : ls::sentence(" over all ranks, ", s.global_batch / ranks, " a rank"), ", ",
+        s.micro_batch, " at once, ", precisions[static_cast<int>(s.precision)], ", ", optimizers[static_cast<int>(s.optimizer)], ", ",
+        strategies[static_cast<int>(s.strategy)]);
     add("data", data.train.name(), ", ", data.train.size(), " tokens",
         data.held_out ? ls::sentence(", ", data.held_out->size(), " held out") : "");
     add("peak flops", ls::report::readable_count(processor.peak_flops), "FLOP/s measured in registers, all threads");
     ls::observe::Ledger& ledger = ls::observe::ledger();
     for (std::size_t c = 0; c < ls::observe::categories; ++c) run.bytes[c] = ledger[static_cast<ls::observe::Category>(c)].now.load();
+    auto const activations = ls::plan::activation_bytes(
+        z, s.micro_batch, s.sequence, s.precision == Precision::fp32 ? 4 : 2, s.recompute,
+        s.precision == Precision::bf16 ? ls::kernel::logit_storage<ls::precision::bfloat16>() : ls::kernel::LogitStorage{});
     run.predicted_peak = ledger.total().now.load() +
-                         ls::plan::activation_bytes(z, s.micro_batch, s.sequence, s.precision == Precision::fp32 ? 4 : 2, s.recompute);
+                         ls::plan::step_bytes(z, s.micro_batch, s.sequence, activations, static_cast<std::size_t>(processor.threads));
     return run;
 }
 
@@ -137,21 +120,29 @@ ls::report::StepMetrics metrics_of(ls::StepResult const& r, double step_ms, doub
     using ls::observe::Activity;
     auto const              ms = [&](Activity a) { return static_cast<double>(r.times[a]) * 1e-6; };
     ls::report::StepMetrics m;
-    m.step                    = r.version;
-    m.loss                    = r.loss;
-    m.grad_norm               = r.gradient_norm;
-    m.lr                      = r.learning_rate;
-    m.tokens                  = r.tokens;
-    m.valid_tokens            = r.valid_tokens;
-    m.applied                 = r.applied;
-    m.skip_reason             = name(r.skip);
-    m.loss_scale              = r.loss_scale;
-    m.step_ms                 = step_ms;
-    m.compute_ms              = ms(Activity::compute);
-    m.exposed_comm_ms         = ms(Activity::parameters_wait) + ms(Activity::gradients_wait);
-    m.update_ms               = ms(Activity::update);
-    m.data_ms                 = data_ms;
-    m.other_ms                = step_ms - *m.compute_ms - *m.exposed_comm_ms - *m.update_ms - data_ms;
+    m.step                  = r.version;
+    m.loss                  = r.loss;
+    m.grad_norm             = r.gradient_norm;
+    m.lr                    = r.learning_rate;
+    m.tokens                = r.tokens;
+    m.valid_tokens          = r.valid_tokens;
+    m.applied               = r.applied;
+    m.skip_reason           = name(r.skip);
+    m.loss_scale            = r.loss_scale;
+    m.step_ms               = step_ms;
+    m.compute_ms            = ms(Activity::compute);
+    m.exposed_parameters_ms = ms(Activity::parameters_wait);
+    m.exposed_gradients_ms  = ms(Activity::gradients_wait);
+    m.exposed_comm_ms       = *m.exposed_parameters_ms + *m.exposed_gradients_ms;
+    m.late_peer_ms          = ms(Activity::late_peer);
+    m.update_ms             = ms(Activity::update);
+    m.data_ms               = data_ms;
+    m.other_ms              = step_ms - *m.compute_ms - *m.exposed_comm_ms - *m.late_peer_ms - *m.update_ms - data_ms;
+    auto const& wire        = r.communication;
+    m.comm_ms               = static_cast<double>(wire.wire_ns) * 1e-6;
+    m.hidden_by_compute_ms  = static_cast<double>(wire.meanwhile[Activity::compute]) * 1e-6;
+    m.hidden_comm_ms =
+        static_cast<double>(wire.wire_ns - wire.meanwhile[Activity::parameters_wait] - wire.meanwhile[Activity::gradients_wait]) * 1e-6;
     m.tokens_per_s            = static_cast<double>(r.tokens) / step_ms * 1e3;
     m.tflops                  = *m.tokens_per_s * flops_per_token * 1e-12;
     m.mfu                     = *m.tflops * 1e12 / peak_flops;
@@ -175,8 +166,8 @@ std::int32_t draw_token(std::vector<float> const& logits, double temperature, do
     return static_cast<std::int32_t>(best - logits.begin());
 }
 
-/// Mean loss over all full windows of the held-out tokens.
-double evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::data::EvaluationWindows& windows) {
+/// Mean loss over all full windows of the held-out tokens; nothing where they have no valid label.
+std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::data::EvaluationWindows& windows) {
     ls::ExactSum                                      loss;
     std::array<std::int64_t, ls::ExactSum::words + 1> words{};
     for (ls::data::Batch const& batch : windows) {
@@ -186,13 +177,14 @@ double evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::da
     }
     std::copy_n(loss.limbs().begin(), ls::ExactSum::words, words.begin());
     world.start_sum(words).wait();
+    if (words.back() == 0) return std::nullopt;
     std::span<std::int64_t const> const sums(words);
     return ls::ExactSum(sums.first<ls::ExactSum::words>()).value() / static_cast<double>(words.back());
 }
 
 /// Continues the prompt. All ranks draw the same tokens.
 std::vector<std::int32_t> sample(AnyTrainer& trainer, Settings const& settings, std::size_t count) {
-    std::vector<std::int32_t> tokens   = ls::data::ByteTokenizer::encode(settings.prompt);
+    std::vector<std::int32_t> tokens   = prompt_tokens(settings);
     constexpr std::uint32_t   sampling = ls::purpose::generation;
     for (std::size_t i = 0; i < count; ++i) {
         std::size_t const context = std::min(tokens.size(), trainer.sizes().sequence);
@@ -204,11 +196,18 @@ std::vector<std::int32_t> sample(AnyTrainer& trainer, Settings const& settings, 
 
 }  // namespace
 
-int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrainer* make_trainer) {
+void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrainer* make_trainer) {
     using Clock            = std::chrono::steady_clock;
     std::size_t const rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
 
-    RunData const                              data = open_data(settings);
+    std::optional<RunData> opened;
+    std::optional<Places>  places;
+    ls::together(world, [&] { opened = open_data(settings); });
+    RunData const& data = *opened;
+    ls::agree(world, data.train.checksum(), ls::sentence("bytes of --data ", data.train.name()));
+    ls::agree(world, data.held_out ? data.held_out->checksum() : 0, "bytes that are held out");
+    if (!settings.init.empty())
+        ls::together(world, [&] { ls::io::check_layers(settings.init, settings.sizes); });  // a model of many would be made in vain
     ls::data::TokenStream                      stream(data.train, {.sequence     = settings.sequence,
                                                                    .global_batch = settings.global_batch,
                                                                    .rank         = rank,
@@ -228,43 +227,53 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
     AnyTrainer&                       trainer = *made;
     if (!settings.init.empty()) ls::load_weights(trainer, settings.init);
 
-    Processor const                          processor = measure_processor(world, settings.threads, settings.precision);
-    std::unique_ptr<ls::report::MetricsFile> metrics;
-    together(world, [&] {
-        if (rank != 0) return;
-        if (!settings.export_dir.empty()) check_export_place(settings.export_dir);
-        if (settings.metrics.empty()) return;
-        check_metrics_place(settings);
-        metrics = std::make_unique<ls::report::MetricsFile>(settings.metrics);  // last: it is the first to write
-    });
-    std::ostream         silent(nullptr);
-    ls::report::Terminal terminal(rank == 0 ? std::cout : silent, 0, settings.steps, ls::report::standard_screen());
-    terminal.header(describe_run(settings, world, processor, data));
+    Processor const processor = measure_processor(world, settings.threads, settings.precision);
+    ls::on_first_rank(world, [&] { places.emplace(open_places(settings)); });
+    std::ostream          silent(nullptr);
+    ls::report::Terminal  terminal(rank == 0 ? std::cout : silent, 0, settings.steps, ls::report::standard_screen());
+    Observed              observed(settings, world, trainer.units());
+    ls::report::RunHeader header = describe_run(settings, world, processor, data);
+    if (ranks > 1) header.settings.emplace_back("clocks", observed.clocks());
+    terminal.header(header);
 
-    double const  flops   = ls::plan::flops_per_token(settings.sizes, settings.sequence);
-    std::uint64_t skipped = 0;
+    double const           flops   = ls::plan::flops_per_token(settings.sizes, settings.sequence);
+    std::uint64_t          skipped = 0;
+    ls::data::Batch const* batch   = nullptr;
+    double                 fetched = 0;  // how long that took
+    auto const             ms_of   = [](auto time) { return std::chrono::duration<double, std::milli>(time).count(); };
+    auto const             fetch   = [&] {  // the batch of the next step, from a file that somebody may change
+        ls::observe::Span const wait(ls::observe::Event::batch_wait);
+        auto const              start = Clock::now();
+        if (trainer.version() < settings.steps) batch = &stream.next();
+        fetched = ms_of(Clock::now() - start);
+    };
+    ls::together(world, fetch);
     while (trainer.version() < settings.steps) {
-        auto const             start  = Clock::now();
-        ls::data::Batch const& batch  = stream.next();
-        ls::StepResult const   result = trainer.step(batch, settings.schedule(trainer.version()));
-        double const           ms     = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-        double const           wait   = std::chrono::duration<double, std::milli>(stream.last_wait()).count();
+        observed.begin_step(trainer.version() + 1);
+        auto const           start  = Clock::now();
+        ls::StepResult const result = trainer.step(*batch, settings.schedule(trainer.version()));
+        double const         ms     = fetched + ms_of(Clock::now() - start);
 
-        ls::report::StepMetrics line = metrics_of(result, ms, wait, flops, processor.peak_flops);
+        ls::report::StepMetrics line = metrics_of(result, ms, ms_of(stream.last_wait()), flops, processor.peak_flops);
         bool const              ends = result.version == settings.steps;
-        if (windows && settings.eval_every != 0 && result.applied && (result.version % settings.eval_every == 0 || ends))
-            line.val_loss = evaluate(trainer, world, *windows);
-        together(world, [&] {
-            if (metrics) metrics->write(line);
-        });
+        bool const evaluates = windows && settings.eval_every != 0 && result.applied && (result.version % settings.eval_every == 0 || ends);
+        if (evaluates) line.val_loss = evaluate(trainer, world, *windows);
+        observed.end_step(result, line);
         terminal.step(line);
-        if (line.val_loss) terminal.evaluation(result.version, *line.val_loss);
+        if (evaluates) terminal.evaluation(result.version, line.val_loss);
+        ls::together(world, [&] {
+            if (places && places->metrics) places->metrics->write(line);
+            fetch();
+        });
         skipped = result.applied ? 0 : skipped + 1;
         if (skipped == most_skips)
             ls::training_error("training: ", most_skips, " steps in a row were skipped at version ", result.version, ": ",
                                name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")");
     }
+    trainer.check_finite();
     terminal.finish();
+    if (std::string const slow = observed.slow_rank(); !slow.empty()) terminal.line(slow);
+    observed.write(header);
 
     bool const        text  = data.train.is_text();
     std::size_t const count = sample_tokens(settings, data);
@@ -272,8 +281,10 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         auto const tokens = sample(trainer, settings, count);
         if (rank == 0) print_sample(tokens, text);
     }
-    if (!settings.export_dir.empty()) ls::export_weights(trainer, settings.export_dir);
-    return 0;
+    if (!settings.export_dir.empty()) {
+        ls::export_weights(trainer, settings.export_dir);
+        if (places) places->folder->keep();
+    }
 }
 
 }  // namespace train_gpt

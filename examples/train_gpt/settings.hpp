@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/kernel/isa.hpp"
 #include "lockstep/optim/schedule.hpp"
 #include "lockstep/parallel/strategy.hpp"
 #include "lockstep/state/model_sizes.hpp"
+#include "lockstep/train/agreement.hpp"
 
 namespace train_gpt {
 
@@ -52,13 +54,20 @@ struct Settings {
 
     // results
     std::string                metrics;
+    std::string                trace;
+    std::string                report;
+    std::uint64_t              trace_first = 1, trace_last = 20;  // versions that the recorded steps lead to
     std::string                export_dir;
     std::optional<std::size_t> sample;  // empty: 200 on text, none else
-    std::string                prompt      = "\n";
-    double                     temperature = 0.8;
+    std::string                prompt       = "\n";
+    bool                       prompt_given = false;
+    double                     temperature  = 0.8;
+
+    std::string                    help;    // where it was asked for; then nothing else counts
+    std::vector<lockstep::Setting> listed;  // flags and their values, which must be the same on all ranks
 };
 
-/// Parses the command line. Returns nothing where help was asked for, and prints it if `prints`.
-std::optional<Settings> parse(int argc, char const* const* argv, bool prints);
+/// Parses the command line.
+Settings parse(int argc, char const* const* argv);
 
 }  // namespace train_gpt

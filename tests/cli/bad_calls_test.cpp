@@ -123,7 +123,8 @@ TEST_CASE("numbers that are none, or that cannot be") {
     add({"--lr", "--weight-decay", "--clip", "--min-lr-ratio", "--bucket-mb", "--temperature", "--dropout", "--beta1", "--beta2", "--eps", "--momentum", "--val-fraction"}, "expected a number from",
         {"-0.5", "nan", "inf", "1e999", "half", "0.1x", ""});
     for (char const* flag : {"--dropout", "--beta1", "--beta2", "--momentum", "--val-fraction"}) calls.push_back({{flag, "1"}, {flag, "to below 1", "found 1"}});
-    calls.push_back({{"--eps", "0"}, {"--eps", "above 0", "found 0"}});
+    for (char const* eps : {"0", "1e-40"}) calls.push_back({{"--eps", eps}, {"--eps", "from 1.17549e-38 to 1", std::string("found ") + eps}});
+    for (char const* flag : {"--dropout", "--beta1", "--beta2", "--momentum"}) calls.push_back({{flag, "0.99999999"}, {flag, "to below 1", "found 0.99999999"}});
     calls.push_back({{"--min-lr-ratio", "1.01"}, {"--min-lr-ratio", "0 to 1", "1.01"}});
     calls.push_back({{"--threads", "5000"}, {"--threads", "1 to 1024", "5000"}});
     place.check(calls, {1});
@@ -196,7 +197,11 @@ TEST_CASE("sizes, batches and ranks that do not go together") {
         {{"--seq", "50", "--eval-every", "1"}, {"--val-fraction", "expected at least 51 tokens held out", "found 40"}},
         {{"--eval-every", "1", "--val-fraction", "0"}, {"--eval-every", "held-out", "--val-fraction 0"}},
         {{"--prompt", "z", "--sample", "3"}, {"--prompt", "below --vocab 50", "found 122"}},
+        {{"--accumulate", "sharded"}, {"--accumulate sharded", "expected --strategy sharded", "found "}},
     });
+    place.check({{{"--accumulate", "sharded", "--strategy", "single"}, {"--accumulate sharded", "found single"}},
+                 {{"--accumulate", "sharded", "--strategy", "replicated"}, {"--accumulate sharded", "found replicated"}}},
+                {1});
     place.check({{{"--strategy", "single"}, {"--strategy single", "expected 1 rank", "found 2"}},
                  {{"--global-batch", "1"}, {"--global-batch", "multiple of 2 ranks", "found 1"}},
                  {{"--global-batch", "7"}, {"--global-batch", "multiple of 2 ranks", "found 7"}}},
@@ -212,9 +217,9 @@ TEST_CASE("sizes, batches and ranks that do not go together") {
 TEST_CASE("flags that are not in this version yet") {
     Place const       place;
     std::vector<Call> calls;
-    for (auto const& [flag, value] : std::vector<std::pair<std::string, std::string>>{{"--trace", "t.json"}, {"--trace-steps", "1:2"}, {"--report", "r.html"}, {"--save", "s"}, {"--save-every", "1"},
+    for (auto const& [flag, value] : std::vector<std::pair<std::string, std::string>>{{"--save", "s"}, {"--save-every", "1"},
                                                                                        {"--keep", "1"}, {"--resume", "s"}, {"--timeout", "3"}, {"--reproducible", "on"}, {"--reduction", "vendor"},
-                                                                                       {"--strategy", "sharded-optimizer"}, {"--shard-group", "2"}, {"--isa", "amx"}, {"--isa", "avx2"}})
+                                                                                       {"--strategy", "sharded-optimizer"}, {"--shard-group", "2"}, {"--isa", "avx2"}})
         calls.push_back({{flag, value}, {flag, "not in this version yet"}});
     place.check(calls);
 }
@@ -316,6 +321,16 @@ TEST_CASE("initial weights that are missing, truncated, malformed or of another 
         {{model("three", with_key("n_layer", 3))}, {"--layers", "three/config.json", "expected 3"}},
         {{model("negative", with_key("n_embd", -16))}, {"negative/config.json", "n_embd"}},
     };
+    Words deep = place.right;
+    deep.erase(std::find(deep.begin(), deep.end(), "--layers"), std::find(deep.begin(), deep.end(), "--layers") + 2);
+    for (int const ranks : {1, 2}) {  // no model of so many layers is made to find that they are not there
+        Ended const ended = run(ranks, deep + Words{"--init", model("deep", with_key("n_layer", 60000))}, 30);
+        INFO(ended.err);
+        CHECK(ended.code == 2);
+        CHECK(ended.err.ends_with("not a gpt2 model of 60000 layers: missing tensors transformer.h.1.ln_1.weight, transformer.h.1.ln_1.bias, transformer.h.1.attn.c_attn.weight, "
+                                  "transformer.h.1.attn.c_attn.bias, transformer.h.1.attn.c_proj.weight, transformer.h.1.attn.c_proj.bias, transformer.h.1.ln_2.weight, transformer.h.1.ln_2.bias, "
+                                  "transformer.h.1.mlp.c_fc.weight, transformer.h.1.mlp.c_fc.bias, transformer.h.1.mlp.c_proj.weight, transformer.h.1.mlp.c_proj.bias and those of later layers\n"));
+    }
     for (Call const& call : calls) place.check({{{"--init", call.flags[0]}, call.says}});
     place.check({{{"--init", f / "good", "--dim", "32"}, {"--dim 32", "expected 16", "good/config.json"}},
                  {{"--init", f / "good", "--arch", "llama"}, {"--arch llama", "expected gpt2", "good/config.json"}},
@@ -335,7 +350,6 @@ TEST_CASE("metrics and weights that cannot be written") {
         {{"--metrics", f / "folder"}, {"folder", "found a directory"}},
         {{"--metrics", f / "none/metrics.jsonl"}, {"none/metrics.jsonl", "cannot be opened for writing", "No such file"}},
         {{"--metrics", f / "notes.txt/metrics.jsonl"}, {"notes.txt/metrics.jsonl", "cannot be opened for writing"}},
-        {{"--metrics", place.data}, {"--metrics", "data.bin", "a file of its own", "--data"}},
         {{"--export", f / "notes.txt"}, {"notes.txt", "cannot be made a directory"}},
         {{"--export", f / "notes.txt/out"}, {"notes.txt/out", "cannot be made a directory"}},
         {{"--export", "/proc/none/out"}, {"/proc/none/out", "cannot be made a directory"}},
@@ -345,5 +359,41 @@ TEST_CASE("metrics and weights that cannot be written") {
         {{"--metrics", f / "kept.jsonl", "--export", f / "notes.txt"}, {"notes.txt", "cannot be made a directory"}},
         {{"--metrics", f / "folder", "--export", f / "new/out"}, {"folder", "found a directory"}},
         {{"--metrics", f / "kept.jsonl", "--data", f / "none.bin"}, {"none.bin", "does not exist"}},
+    });
+}
+
+TEST_CASE("results that would overwrite what is read, or each other") {
+    Place const   place;
+    Folder const& f = place.folder;
+    run_well(1, place.right);
+    fs::rename(f / "out", f / "init");
+    fs::remove(f / "metrics.jsonl");
+    fs::create_directory(f / "data");
+    fs::copy(place.data, f / "data/config.json");
+    fs::copy(place.data, f / "data/model.safetensors");
+    fs::create_directory(f / "shards");
+    fs::copy(f / "init/model.safetensors", f / "shards/model-00001-of-00001.safetensors");
+    fs::create_symlink(place.data, f / "link.jsonl");
+    fs::create_hard_link(place.data, f / "twin.jsonl");
+    f.write("held_out.bin", shard(some_tokens(100, 50)));
+    REQUIRE(::mkfifo((f / "pipe").c_str(), 0600) == 0);
+    std::string const init = f / "init", weights = f / "init/model.safetensors", own = "a file of its own";
+    place.check({
+        {{"--metrics", place.data}, {"--metrics", "data.bin", own, "--data"}},
+        {{"--metrics", f / "link.jsonl"}, {"--metrics", "link.jsonl", own, "--data"}},
+        {{"--metrics", f / "twin.jsonl"}, {"--metrics", "twin.jsonl", own, "--data"}},
+        {{"--val-data", f / "held_out.bin", "--metrics", f / "init/../held_out.bin"}, {"--metrics", own, "--val-data"}},
+        {{"--init", init, "--metrics", weights}, {"--metrics", own, "--init"}},
+        {{"--init", init, "--metrics", f / "init/config.json"}, {"--metrics", own, "--init"}},
+        {{"--init", weights, "--metrics", weights}, {"--metrics", own, "--init"}},
+        {{"--init", weights, "--metrics", f / "init/config.json"}, {"--metrics", own, "--init"}},
+        {{"--init", init, "--export", init}, {"--export", "config.json", own, "--init"}},
+        {{"--init", weights, "--export", init}, {"--export", own, "--init"}},
+        {{"--data", f / "data/config.json", "--vocab", "256", "--export", f / "data"}, {"--export", "data/config.json", own, "--data"}},
+        {{"--data", f / "data/model.safetensors", "--vocab", "256", "--export", f / "data"}, {"--export", "data/model.safetensors", own, "--data"}},
+        {{"--val-data", f / "data/config.json", "--vocab", "256", "--export", f / "data"}, {"--export", "data/config.json", own, "--val-data"}},
+        {{"--export", f / "new", "--metrics", f / "new/config.json"}, {"--export", "new/config.json", own, "--metrics"}},
+        {{"--export", f / "new", "--metrics", f / "new/../new/model.safetensors"}, {"--export", "new/model.safetensors", own, "--metrics"}},
+        {{"--metrics", f / "pipe"}, {"pipe", "expected a file", "a pipe"}},
     });
 }

@@ -80,6 +80,22 @@ TEST_CASE("the held-out fraction is the end of the data, and is not trained on")
               .empty());
 }
 
+TEST_CASE("held-out tokens without a valid label have no validation loss, and that is said") {
+    Folder const      folder;
+    std::string const data     = folder.write("data.bin", shard(some_tokens(1000, 52))),
+                      held_out = folder.write("none.bin", shard(std::vector<std::int32_t>(100, 52)));
+    for (int ranks : {1, 2}) {
+        Ended const ended = run_well(ranks, small + Words{"--data", data, "--val-data", held_out, "--eval-every", "1", "--steps", "2",
+                                                          "--global-batch", "4", "--ignore-label", "52", "--metrics", folder / "m.jsonl"});
+        CHECK(count(ended.out, "no validation loss: no valid labels are held out") == 2);
+        CHECK(count(ended.out, "nan") == 0);
+        for (auto const& line : read_lines(folder / "m.jsonl")) {
+            CHECK_FALSE(line.contains("val_loss"));
+            CHECK_FALSE(line.contains("nonfinite"));
+        }
+    }
+}
+
 TEST_CASE("evaluating changes nothing of the training") {
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(2000, 53)));

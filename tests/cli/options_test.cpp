@@ -120,6 +120,15 @@ TEST_CASE("gradients may travel as bf16") {
     CHECK(apart < 1e-2);
 }
 
+TEST_CASE("on one rank nothing travels, and nothing is rounded for it") {
+    Folder const      folder;
+    std::string const data  = folder.write("data.bin", shard(some_tokens(2000, 64)));
+    Words const       flags = small + Words{"--data", data, "--steps", "3", "--strategy"};
+    std::string const usual = weights(folder, 1, flags + Words{"single"});
+    for (char const* strategy : {"single", "replicated", "sharded"})
+        CHECK(weights(folder, 1, flags + Words{strategy, "--reduce-dtype", "bf16"}) == usual);
+}
+
 TEST_CASE("the learning rate follows its schedule and the steps are counted from version 0") {
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
@@ -191,6 +200,38 @@ TEST_CASE("exporting replaces what an earlier run exported and leaves nothing el
     CHECK(config.at("n_embd") == 32);
 }
 
+TEST_CASE("the metrics may lie in the folder of the export, be it there already or not") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
+    for (int ranks : {1, 2})
+        for (int time = 0; time < 2; ++time) {
+            std::string const out = folder / ("out" + std::to_string(ranks) + "/deep");
+            run_well(ranks, small + Words{"--data", data, "--steps", "2", "--export", out, "--metrics", out + "/m.jsonl"});
+            CHECK(read_lines(out + "/m.jsonl").size() == 2);
+            CHECK(fs::exists(out + "/model.safetensors"));
+        }
+}
+
+TEST_CASE("a small vocabulary needs no prompt") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(400, 5)));
+    Words const       flags{"--data", data, "--layers",       "1", "--heads", "2", "--dim",    "16", "--vocab", "5",
+                      "--seq",  "8",  "--global-batch", "4", "--steps", "1", "--sample", "3"};
+    CHECK(count(sample_of(run_well(2, flags)), " ") == 4);  // token 0 and three more
+    CHECK(sample_of(run_well(2, flags)).starts_with("0 "));
+}
+
+TEST_CASE("a sample moves no cursor: what is no text is escaped") {
+    Folder const folder;
+    std::string  text;
+    for (int i = 0; i < 200; ++i) text += "ab\x1B\xFF\xC3\xA4\n";
+    std::string const data = folder.write("noise.txt", text);
+    auto const        out  = sample_of(run_well(
+                1, {"--data",  data,  "--layers", "1",    "--heads",      "2", "--dim",    "32", "--seq",    "16", "--global-batch", "8",
+                    "--steps", "200", "--lr",     "0.01", "--eval-every", "0", "--sample", "14", "--prompt", "ab", "--temperature",  "0"}));
+    CHECK(out == "ab\\x1b\\xff\xC3\xA4\nab\\x1b\\xff\xC3\xA4\nab\n");
+}
+
 TEST_CASE("without --metrics, --export and the rest nothing is written") {
     Folder const      folder;
     std::string const data   = folder.write("data.bin", shard(some_tokens(2000, 64)));
@@ -216,7 +257,7 @@ TEST_CASE("a sample of what was learnt follows the prompt, the same on any ranks
 
     Words const warm{"--prompt", "a", "--temperature", "50"};
     auto const  drawn = sample_of(run_well(2, flags + warm));
-    CHECK(drawn.size() == 1 + 200 + 1);  // 200 tokens on text, and the end of the line
+    CHECK(drawn.size() >= 1 + 200 + 1);  // 200 tokens on text, bytes that do not print escaped, and the end of the line
     CHECK(drawn == sample_of(run_well(2, flags + warm)));
     CHECK(drawn != sample_of(run_well(2, flags + warm + Words{"--seed", "5"})));
     CHECK(count(run_well(1, flags + Words{"--sample", "0"}).out, "sample") == 0);

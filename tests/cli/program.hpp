@@ -75,9 +75,8 @@ struct Ended {
     double      seconds = 0;
 };
 
-inline Ended run(int ranks, Words const& flags, double limit_seconds = 120) {
-    Words words{LOCKSTEP_MPIEXEC, "-n", std::to_string(ranks), LOCKSTEP_TRAIN_GPT};
-    words = words + flags;
+/// A command, its standard input empty.
+inline Ended run_command(Words words, double limit_seconds = 120) {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -120,6 +119,16 @@ inline Ended run(int ranks, Words const& flags, double limit_seconds = 120) {
         std::fclose(files[i]);
     }
     return ended;
+}
+
+inline Ended run(int ranks, Words const& flags, double limit_seconds = 120) {
+    return run_command(Words{LOCKSTEP_MPIEXEC, "-n", std::to_string(ranks), LOCKSTEP_TRAIN_GPT} + flags, limit_seconds);
+}
+
+/// Two ranks with flags of their own.
+inline Ended run_apart(Words const& first, Words const& second, double limit_seconds = 60) {
+    Words const program{"-n", "1", LOCKSTEP_TRAIN_GPT};
+    return run_command(Words{LOCKSTEP_MPIEXEC} + program + first + Words{":"} + program + second, limit_seconds);
 }
 
 /// A run that must end well and say nothing on standard error.

@@ -1,6 +1,7 @@
 // What a run prints: header, plain lines, evaluations, the average step, the sample; and what --help prints.
 
 #include <set>
+#include <sstream>
 
 #include "program.hpp"
 
@@ -43,6 +44,8 @@ TEST_CASE("a run prints a header, a line a step, evaluations, the average step a
                          "optimizer ",
                          "peak",
                          "predicted",
+                         "memory peak",
+                         "measured",
                          "step 1/6  loss ",
                          "step 6/6  loss ",
                          "norm ",
@@ -59,7 +62,16 @@ TEST_CASE("a run prints a header, a line a step, evaluations, the average step a
                          "other",
                          "100.0 %",
                          "\nsample\nint "});
-        if (ranks == 2) check_says(out, {"a rank"});
+        if (ranks == 2) check_says(out, {"8 sequences over all ranks, 4 a rank, 4 at once", "a rank predicted"});
+        // the peak that was predicted is the one that was measured
+        auto const bytes = [&](std::string const& before) {
+            std::istringstream text(out.substr(out.find(before) + before.size()));
+            double             number = 0;
+            std::string        unit;
+            text >> number >> unit;
+            return number * (unit == "MiB" ? 1024 : 1);
+        };
+        CHECK(bytes("  peak        ") == doctest::Approx(bytes("memory peak ")).epsilon(0.15));
         CHECK(count(out, "machine") == 1);  // one rank prints
         CHECK(count(out, "step 3/6  loss") == 1);
         std::string const shown = out.substr(0, out.find("\nsample\n"));  // the model may write what it likes

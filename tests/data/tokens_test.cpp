@@ -34,6 +34,39 @@ TEST_CASE("a text file is its bytes") {
     CHECK(tokens.name() == (folder.path / "a.txt").string());
 }
 
+TEST_CASE("a file that has become shorter is refused where it is read, and what is left of it is not") {
+    TestFolder const folder;
+    for (char const* name : {"a.txt", "a.bin"}) {
+        std::vector<std::int64_t> const ids(60'000, 97);
+        auto const path = name == std::string("a.bin") ? folder.write(name, shard(ids, 2)) : folder.write(name, std::string(120'000, 'a'));
+        Tokens const tokens = Tokens::open(path);
+        auto const   size   = std::filesystem::file_size(path);
+        std::filesystem::resize_file(path, 50'000);
+        CHECK(tokens[1000] == 97);
+        auto const found = refusal([&] { copied(tokens); });
+        CHECK(contains(found, name));
+        CHECK(contains(found, "expected " + std::to_string(size) + " bytes as when it was opened, found 50000"));
+        CHECK(!refusal([&] { static_cast<void>(tokens.checksum()); }).empty());
+        CHECK(!refusal([&] { tokens.check_vocabulary(100); }).empty());
+    }
+}
+
+TEST_CASE("a checksum tells apart contents, their order and their length, and does not depend on where they lie") {
+    TestFolder const  folder;
+    std::string const text(40'000, 'x');
+    auto const        sum = [&](std::string const& content) { return Tokens::text(folder.write("s.txt", content)).checksum(); };
+    CHECK(sum(text) == Tokens::bytes(text).checksum());
+    CHECK(sum(text) == sum(text));
+    for (std::size_t const at : {0u, 7u, 16383u, 16384u, 39999u}) {
+        std::string other = text;
+        other[at]         = 'y';
+        CHECK(sum(other) != sum(text));
+    }
+    CHECK(sum("ab" + text) != sum("ba" + text));
+    CHECK(sum(text + std::string(1, '\0')) != sum(text));
+    CHECK(Tokens::bytes("1234" + text).slice(4, 40'004).checksum() == sum(text));
+}
+
 TEST_CASE("an empty text is refused") {
     TestFolder const folder;
     CHECK(contains(refusal([&] { Tokens::open(folder.write("a.txt", "")); }), "found an empty file"));

@@ -221,6 +221,26 @@ TEST_CASE("missing and unexpected tensors are listed all at once") {
     CHECK(mentions(load_fault(folder / "x", sizes), "tensor \"wte.weight\": found with and without \"transformer.\""));
 }
 
+TEST_CASE("of many missing or unexpected tensors the first are listed, and how many more there are") {
+    Folder const folder;
+    auto         sizes = test::gpt2_sizes();
+    save(folder / "m", sizes);
+    sizes.layers       = 30;
+    auto const missing = load_fault(folder / "m", sizes);
+    CHECK(mentions(missing, "transformer.h.3.ln_2.bias and 316 more"));  // 12 tensors of 28 layers, 20 of them listed
+    CHECK(missing.size() < 1000);
+
+    CHECK(refusal([&] { check_layers(folder / "m", test::gpt2_sizes()); }).empty());
+    sizes.layers      = 65536;
+    auto const layers = refusal([&] { check_layers(folder / "m", sizes); });
+    CHECK(mentions(layers, "m/model.safetensors: not a gpt2 model of 65536 layers: missing tensors transformer.h.2.ln_1.weight, "));
+    CHECK(mentions(layers, "transformer.h.2.mlp.c_proj.bias and those of later layers"));
+    CHECK(mentions(refusal([&] { check_layers(folder / "m", test::llama_sizes()); }),
+                   "missing tensors model.layers.0.input_layernorm.weight, "));
+    save(folder / "l", test::llama_sizes());
+    CHECK(refusal([&] { check_layers(folder / "l", test::llama_sizes()); }).empty());
+}
+
 TEST_CASE("a shape or a type that does not fit names file, tensor, expected and found") {
     Folder const folder;
     auto const   sizes = test::gpt2_sizes();

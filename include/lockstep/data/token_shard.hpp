@@ -15,7 +15,8 @@
 
 namespace lockstep::data {
 
-static_assert(std::endian::native == std::endian::little, "lockstep: token shards are read in place, so the machine must be little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "lockstep: token shards are read as they are, so the machine must be little-endian");
 
 struct ShardFormat {
     std::int32_t magic   = 0;
@@ -56,13 +57,12 @@ constexpr std::string_view other_llmc_file(std::int32_t magic) noexcept {
 
 }  // namespace detail
 
-/// Reads and checks the header of a shard that has been loaded whole.
-inline ShardBody read_shard_header(std::filesystem::path const& path, std::span<std::byte const> file) {
-    if (file.size() < shard_header)
-        input_error("token shard ", path, ": expected a header of ", shard_header, " bytes, found a file of ", file.size(),
-                    " bytes (truncated)");
+/// Reads and checks the header of a shard: `start` is its first 1024 bytes, or all where it has fewer, of `size`.
+inline ShardBody read_shard_header(std::filesystem::path const& path, std::span<std::byte const> start, std::size_t size) {
+    if (size < shard_header)
+        input_error("token shard ", path, ": expected a header of ", shard_header, " bytes, found a file of ", size, " bytes (truncated)");
     std::array<std::int32_t, 3> header{};
-    std::memcpy(header.data(), file.data(), sizeof header);
+    std::memcpy(header.data(), start.data(), sizeof header);
     auto const [magic, version, count] = header;
 
     ShardFormat format;
@@ -83,10 +83,10 @@ inline ShardBody read_shard_header(std::filesystem::path const& path, std::span<
     if (count <= 0) input_error("token shard ", path, ": expected a token count above 0, found ", count);
 
     std::uint64_t const expected = shard_header + static_cast<std::uint64_t>(count) * format.width;
-    if (file.size() < expected)
-        input_error("token shard ", path, ": truncated: expected ", expected, " bytes for ", count, " tokens, found ", file.size());
-    if (file.size() > expected)
-        input_error("token shard ", path, ": trailing bytes: expected ", expected, " bytes for ", count, " tokens, found ", file.size());
+    if (size < expected)
+        input_error("token shard ", path, ": truncated: expected ", expected, " bytes for ", count, " tokens, found ", size);
+    if (size > expected)
+        input_error("token shard ", path, ": trailing bytes: expected ", expected, " bytes for ", count, " tokens, found ", size);
     return {format.width, static_cast<std::size_t>(count)};
 }
 

@@ -1,12 +1,15 @@
 #pragma once
-// A sequence of token ids, wherever it lies: mapped from a file or held in memory.
+// A sequence of token ids, wherever it lies: in a file or in memory.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,30 +19,29 @@
 
 #include "lockstep/core/assertion.hpp"
 #include "lockstep/data/booked_vector.hpp"
-#include "lockstep/data/mapped_file.hpp"
+#include "lockstep/data/token_file.hpp"
 #include "lockstep/data/token_shard.hpp"
 
 namespace lockstep::data {
 
-/// Read-only and cheap to copy: slices share the memory of the whole. Positions are 64-bit.
+/// Read-only and cheap to copy: slices share the file or the memory of the whole. Positions are 64-bit. A file that has become shorter
+/// is an input error where it is read.
 class Tokens {
-    template <class F>
-    auto visit(F&& f) const {  // first: its return type is deduced
-        if (width_ == 1) return f(reinterpret_cast<std::uint8_t const*>(data_));
-        if (width_ == 2) return f(reinterpret_cast<std::uint16_t const*>(data_));
-        return f(reinterpret_cast<std::uint32_t const*>(data_));
-    }
-
 public:
     /// `.bin` is an llm.c shard, anything else is text: one byte, one token.
     static Tokens open(std::filesystem::path const& path) { return path.extension() == ".bin" ? shard(path) : text(path); }
 
     static Tokens text(std::filesystem::path const& path) {
-        return mapped(path, [](auto const&) { return Place{1, 0}; });
+        return in_file(path, [](auto const&) { return Place{1, 0}; });
     }
 
     static Tokens shard(std::filesystem::path const& path) {
-        return mapped(path, [&](std::span<std::byte const> file) { return Place{read_shard_header(path, file).width, shard_header}; });
+        return in_file(path, [&](TokenFile const& file) {
+            std::array<std::byte, shard_header> header;
+            std::span const                     bytes = std::span(header).first(std::min(file.size(), shard_header));
+            file.read(0, bytes);
+            return Place{read_shard_header(path, bytes, file.size()).width, shard_header};
+        });
     }
 
     /// Several files as one text, in the given order.
@@ -50,11 +52,13 @@ public:
         for (auto const& path : paths) {
             if (std::filesystem::is_regular_file(path, failed) && std::filesystem::file_size(path, failed) == 0) continue;
             source->parts.push_back({source->owned.size(), path.string()});
-            MappedFile const file(path);
-            source->owned.insert(source->owned.end(), file.bytes().begin(), file.bytes().end());
+            TokenFile const   file(path);
+            std::size_t const begin = source->owned.size();
+            source->owned.resize(begin + file.size());
+            file.read(0, std::span(source->owned).subspan(begin));
         }
         if (source->owned.empty()) input_error("data ", source->name, ": expected text, found nothing in ", paths.size(), " files");
-        return Tokens(source, source->owned, 1);
+        return Tokens(source, {1, 0}, source->owned.size());
     }
 
     /// Text in memory.
@@ -76,31 +80,48 @@ public:
     bool               is_text() const noexcept { return width_ == 1; }  // ids are bytes
     std::string const& name() const noexcept { return source_->name; }
 
-    std::int32_t operator[](std::size_t position) const noexcept {
-        return visit([&](auto const* ids) { return static_cast<std::int32_t>(ids[position]); });
+    std::int32_t operator[](std::size_t position) const {
+        std::int32_t id = 0;
+        copy(position, std::span(&id, 1));
+        return id;
     }
 
     /// The ids from `begin` on, as many as `out` holds. An id beyond 2^31 - 1 is an input error.
     void copy(std::size_t begin, std::span<std::int32_t> out) const {
         require(begin <= size_ && out.size() <= size_ - begin, "data ", name(), ": expected a range within ", size_, " tokens, found ",
                 begin, " to ", begin + out.size());
-        std::int32_t const sign = visit([&](auto const* ids) {
-            std::int32_t signs = 0;
-            for (std::size_t i = 0; i < out.size(); ++i) {
-                out[i] = static_cast<std::int32_t>(ids[begin + i]);
-                signs |= out[i];
+        std::int32_t sign = 0;
+        for_blocks(begin, begin + out.size(), [&](std::size_t at, auto const& ids) {
+            for (std::size_t i = 0; i < ids.size(); ++i) {
+                std::int32_t const id = static_cast<std::int32_t>(ids[i]);
+                out[at - begin + i]   = id;
+                sign |= id;
             }
-            return signs;
         });
         if (sign < 0) [[unlikely]]
             slice(begin, begin + out.size()).check_vocabulary(std::size_t{1} << 31);
+    }
+
+    /// A number that changes with any byte and with the order of bytes. Reads everything once.
+    std::uint64_t checksum() const {
+        std::uint64_t sum = size_ * width_;
+        for_blocks(0, size_, [&](std::size_t, auto const& ids) {
+            auto const bytes = std::as_bytes(ids);
+            for (std::size_t begin = 0; begin < bytes.size(); begin += sizeof(std::uint64_t)) {
+                std::uint64_t word = 0;
+                std::memcpy(&word, bytes.data() + begin, std::min(sizeof word, bytes.size() - begin));
+                sum = (sum ^ word) * 0x9E3779B97F4A7C15u;
+                sum ^= sum >> 32;
+            }
+        });
+        return sum;
     }
 
     /// The tokens [begin, end).
     Tokens slice(std::size_t begin, std::size_t end) const {
         require(begin <= end && end <= size_, "data ", name(), ": expected a slice within ", size_, " tokens, found ", begin, " to ", end);
         Tokens part = *this;
-        part.data_ += begin * width_;
+        part.begin_ += begin * width_;
         part.offset_ += begin;
         part.size_ = end - begin;
         return part;
@@ -111,23 +132,22 @@ public:
         if (width_ == 2 && vocabulary > 65536)
             input_error("data ", name(), ": expected 4-byte ids for a vocabulary of ", vocabulary,
                         ", found 2-byte ids, which end at 65535");
-        std::size_t const position = visit([&](auto const* ids) {
-            constexpr std::size_t block = 4096;
-            for (std::size_t begin = 0; begin < size_; begin += block) {
-                std::size_t const end   = std::min(size_, begin + block);
-                auto              above = [&](auto id) { return std::size_t{id} >= vocabulary; };
-                std::uint32_t     most  = 0;
-                for (std::size_t i = begin; i < end; ++i) most = std::max<std::uint32_t>(most, ids[i]);
-                if (above(most)) return static_cast<std::size_t>(std::find_if(ids + begin, ids + end, above) - ids);
-            }
-            return size_;
+        std::optional<std::pair<std::size_t, std::uint32_t>> found;  // position and id
+        for_blocks(0, size_, [&](std::size_t at, auto const& ids) {
+            if (found) return;
+            auto const    above = [&](std::uint32_t id) { return std::size_t{id} >= vocabulary; };
+            std::uint32_t most  = 0;
+            for (auto const id : ids) most = std::max<std::uint32_t>(most, id);
+            if (!above(most)) return;
+            auto const first = std::find_if(ids.begin(), ids.end(), above);
+            found            = {at + static_cast<std::size_t>(first - ids.begin()), std::uint32_t{*first}};
         });
-        if (position == size_) return;
-        auto const  id           = static_cast<std::uint32_t>((*this)[position]);
-        auto const& parts        = source_->parts;
-        auto const  after        = std::upper_bound(parts.begin(), parts.end(), offset_ + position,
-                                                    [](std::size_t p, Part const& part) { return p < part.begin; });
-        auto const [begin, file] = *std::prev(after);
+        if (!found) return;
+        auto const [position, id] = *found;
+        auto const& parts         = source_->parts;
+        auto const  after         = std::upper_bound(parts.begin(), parts.end(), offset_ + position,
+                                                     [](std::size_t p, Part const& part) { return p < part.begin; });
+        auto const& [begin, file] = *std::prev(after);
         input_error("data ", file, ": expected ids below the vocabulary of ", vocabulary, ", found ", id, " at position ",
                     offset_ + position - begin);
     }
@@ -139,26 +159,25 @@ private:
     };
     struct Source {
         std::string             name;
-        MappedFile              file;
-        BookedVector<std::byte> owned;
+        TokenFile               file;
+        BookedVector<std::byte> owned;  // where there is no file
         std::vector<Part>       parts;
     };
     struct Place {
         std::size_t width = 1, begin = 0;  // bytes
     };
 
-    Tokens(std::shared_ptr<Source const> source, std::span<std::byte const> body, std::size_t width)
-        : source_(std::move(source)), data_(body.data()), width_(width), size_(body.size() / width) {}
+    Tokens(std::shared_ptr<Source const> source, Place place, std::size_t bytes)
+        : source_(std::move(source)), begin_(place.begin), width_(place.width), size_(bytes / place.width) {}
 
     template <class Check>
-    static Tokens mapped(std::filesystem::path const& path, Check const& check) {
+    static Tokens in_file(std::filesystem::path const& path, Check const& check) {
         auto source       = std::make_shared<Source>();
         source->name      = path.string();
-        source->file      = MappedFile(path);
+        source->file      = TokenFile(path);
         source->parts     = {{0, path.string()}};
-        auto const  file  = source->file.bytes();
-        Place const place = check(file);
-        return Tokens(source, file.subspan(place.begin), place.width);
+        Place const place = check(source->file);
+        return Tokens(source, place, source->file.size() - place.begin);
     }
 
     static Tokens held(BookedVector<std::byte> memory, std::size_t width, std::string name) {
@@ -166,11 +185,33 @@ private:
         source->parts = {{0, name}};
         source->name  = std::move(name);
         source->owned = std::move(memory);
-        return Tokens(source, source->owned, width);
+        return Tokens(source, {width, 0}, source->owned.size());
+    }
+
+    /// Calls visit(position, ids) for the tokens [begin, end), block after block. // (at most block)
+    template <class Visit>
+    void for_blocks(std::size_t begin, std::size_t end, Visit const& visit) const {
+        if (width_ == 1) return for_blocks_of<std::uint8_t>(begin, end, visit);
+        if (width_ == 2) return for_blocks_of<std::uint16_t>(begin, end, visit);
+        for_blocks_of<std::uint32_t>(begin, end, visit);
+    }
+    template <class Id, class Visit>
+    void for_blocks_of(std::size_t begin, std::size_t end, Visit const& visit) const {
+        std::array<Id, 16384 / sizeof(Id)> block;
+        for (; begin < end; begin += block.size()) {
+            std::span const   ids   = std::span(block).first(std::min(block.size(), end - begin));
+            auto const        bytes = std::as_writable_bytes(ids);
+            std::size_t const at    = begin_ + begin * sizeof(Id);
+            if (source_->owned.empty())
+                source_->file.read(at, bytes);
+            else
+                std::memcpy(bytes.data(), source_->owned.data() + at, bytes.size());
+            visit(begin, std::span<Id const>(ids));
+        }
     }
 
     std::shared_ptr<Source const> source_;
-    std::byte const*              data_   = nullptr;
+    std::size_t                   begin_  = 0;  // in the source, bytes
     std::size_t                   width_  = 1;
     std::size_t                   size_   = 0;
     std::size_t                   offset_ = 0;  // of the slice in its source, in tokens

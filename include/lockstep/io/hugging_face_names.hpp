@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -126,6 +127,18 @@ inline std::vector<HfTensor> hugging_face_tensors(state::ModelSizes const& sizes
     if (tensors.empty())
         input_error("parameter ", parameter, " has no Hugging Face name in a ", name(sizes.arch), " model of ", sizes.layers, " layers");
     return tensors;
+}
+
+/// The parameters of every block, by their local names.
+inline std::span<std::string_view const> block_parameters(state::Architecture arch) noexcept {
+    static constexpr std::array<std::string_view, 12> gpt2{
+        "ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias", "attn.c_proj.weight", "attn.c_proj.bias",
+        "ln_2.weight", "ln_2.bias", "mlp.c_fc.weight",    "mlp.c_fc.bias",    "mlp.c_proj.weight",  "mlp.c_proj.bias"};
+    static constexpr std::array<std::string_view, 6> llama{"input_layernorm.weight",  "self_attn.qkv.weight",
+                                                           "self_attn.o_proj.weight", "post_attention_layernorm.weight",
+                                                           "mlp.gate_up.weight",      "mlp.down_proj.weight"};
+    if (arch == state::Architecture::gpt2) return gpt2;
+    return llama;
 }
 
 /// A name without the prefix: what files with and without it have in common.

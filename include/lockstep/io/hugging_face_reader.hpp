@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,10 +21,50 @@
 
 namespace lockstep::io {
 
+namespace detail {
+
+/// The first of many names, and how many more there are.
+class NameList {
+public:
+    static constexpr std::size_t most = 20;
+
+    void add(std::string const& name) {
+        if (count_++ < most) text_ += (text_.empty() ? "" : ", ") + name;
+    }
+    std::size_t size() const noexcept { return count_; }
+    std::string text() const { return count_ > most ? sentence(text_, " and ", count_ - most, " more") : text_; }
+
+private:
+    std::string text_;
+    std::size_t count_ = 0;
+};
+
+}  // namespace detail
+
+/// Refuses files at `path` in which a whole layer of the model is missing: before a model of that many layers is made, and at a cost that
+/// depends on the files alone.
+inline void check_layers(std::filesystem::path const& path, state::ModelSizes const& sizes) {
+    TensorFiles const                  files(path);
+    std::set<std::string, std::less<>> bare;
+    for (auto const& [name, source] : files.tensors()) bare.emplace(bare_name(sizes.arch, name));
+    for (std::size_t layer = 0; layer < sizes.layers; ++layer) {
+        detail::NameList missing;
+        std::size_t      tensors = 0;
+        for (std::string_view const local : block_parameters(sizes.arch))
+            for (HfTensor const& tensor : hugging_face_tensors(sizes, sentence("h.", layer, ".", local))) {
+                ++tensors;
+                if (!bare.contains(bare_name(sizes.arch, tensor.name))) missing.add(tensor.name);
+            }
+        if (missing.size() == tensors)
+            input_error(files.name(), ": not a ", name(sizes.arch), " model of ", sizes.layers, " layers: missing tensors ", missing.text(),
+                        layer + 1 < sizes.layers ? " and those of later layers" : "");
+    }
+}
+
 class HuggingFaceReader {
 public:
     /// Opens the files at `path` (see TensorFiles) and checks names, shapes and types of everything the model needs.
-    /// Missing and unexpected names are listed all at once.
+    /// Missing and unexpected names are listed together, the first of each.
     HuggingFaceReader(std::filesystem::path const& path, state::ModelSizes const& sizes, std::span<state::Unit const> units)
         : files_(path), sizes_(sizes) {
         sizes.validate();
@@ -85,19 +126,12 @@ private:
     template <class Unexpected>
     void check_names(std::vector<std::string> const& missing, Unexpected const& unexpected) const {
         if (missing.empty() && unexpected.empty()) return;
+        detail::NameList absent, strange;
+        for (std::string const& name : missing) absent.add(name);
+        for (auto const& [name, source] : unexpected) strange.add(printable(files_.info(source).name));
         std::string text;
-        for (std::size_t i = 0; i < missing.size(); ++i) text += (i == 0 ? " missing tensors " : ", ") + missing[i];
-        std::size_t count = 0;
-        for (auto const& [name, source] : unexpected) {
-            if (count == 1000) {
-                text += sentence(" and ", unexpected.size() - count, " more");
-                break;
-            }
-            text += (count++ != 0      ? ", "
-                     : missing.empty() ? " unexpected tensors "
-                                       : "; unexpected tensors ") +
-                    printable(files_.info(source).name);
-        }
+        if (!missing.empty()) text += " missing tensors " + absent.text();
+        if (!unexpected.empty()) text += (missing.empty() ? " unexpected tensors " : "; unexpected tensors ") + strange.text();
         input_error(files_.name(), ": not a ", name(sizes_.arch), " model of ", sizes_.layers, " layers:", text);
     }
 

@@ -1,0 +1,52 @@
+#pragma once
+// What --trace and --report show of a run, and who slowed it down.
+
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/clock_alignment.hpp"
+#include "lockstep/report/header.hpp"
+#include "lockstep/report/history.hpp"
+#include "lockstep/report/recording.hpp"
+#include "lockstep/report/slow_rank.hpp"
+#include "lockstep/train/step_result.hpp"
+#include "settings.hpp"
+
+namespace train_gpt {
+
+/// Keeps the clocks of the ranks aligned and records the steps that were asked for.
+class Observed {
+public:
+    /// Collective.
+    Observed(Settings const& settings, lockstep::comm::Communicator const& world, std::vector<lockstep::state::Unit> const& units);
+
+    /// How well the clocks agree, for people.
+    std::string clocks() const;
+
+    /// Before the step that leads to this version.
+    void begin_step(std::uint64_t version);
+    /// Collective.
+    void end_step(lockstep::StepResult const& result, lockstep::report::StepMetrics const& metrics);
+
+    /// A sentence about the rank that came last, or nothing.
+    std::string slow_rank() const { return slow_.sentence(); }
+
+    /// Writes the files. Collective.
+    void write(lockstep::report::RunHeader const& run) const;
+
+private:
+    std::string where(lockstep::LatePeer const& late) const;
+    bool        records(std::uint64_t version) const noexcept;
+
+    Settings const&                     settings_;
+    lockstep::comm::Communicator const& world_;
+    lockstep::comm::ClockAlignment      clocks_;
+    double                              error_us_ = 0;  // of the clocks at the beginning
+    std::vector<std::string>            units_;
+    lockstep::report::Recorder          recorder_;
+    bool                                recording_ = false;
+    lockstep::report::History           history_;  // of rank 0
+    lockstep::report::SlowRank          slow_;
+};
+
+}  // namespace train_gpt
