@@ -22,12 +22,13 @@ namespace ls = lockstep;
 template <class E>
 using Words = std::vector<std::pair<std::string, E>>;
 
-constexpr std::uint64_t any_count  = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t most_size  = ls::state::ModelSizes::largest;
-constexpr std::uint64_t most_rows  = std::uint64_t{1} << 31;  // of a batch
-constexpr std::uint64_t most_steps = 0xFFFFFFFF;              // a step is a 32-bit part of the key of random numbers
-constexpr double        most_real  = std::numeric_limits<float>::max();
-constexpr double        least_real = std::numeric_limits<float>::min();  // smaller ones may be 0 in a float
+constexpr std::uint64_t any_count    = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t most_size    = ls::state::ModelSizes::largest;
+constexpr std::uint64_t most_rows    = std::uint64_t{1} << 31;  // of a batch
+constexpr std::uint64_t most_steps   = 0xFFFFFFFF;              // a step is a 32-bit part of the key of random numbers
+constexpr double        most_timeout = 1e9;                     // seconds
+constexpr double        most_real    = std::numeric_limits<float>::max();
+constexpr double        least_real   = std::numeric_limits<float>::min();  // smaller ones may be 0 in a float
 
 enum class Ends { closed, open_above };
 
@@ -98,7 +99,9 @@ public:
         count("--prefetch", s_.parallel.prefetch, 0, ls::state::ModelSizes::most_layers, "Units gathered ahead of use");
         real("--bucket-mb", bucket_mb_, 0, 1e6, Ends::closed, "Gradient bucket in MB; 0: one parameter");
         choose("--overlap", s_.parallel.overlap, on_off, "Communication during backward");
-        choose("--reduction", reduction_, Words<bool>{{"ordered", true}, {"vendor", false}}, "Who sums over the ranks (vendor: not yet)");
+        choose("--reduction", s_.parallel.reduction,
+               Words<ls::comm::Reduction>{{"ordered", ls::comm::Reduction::ordered}, {"vendor", ls::comm::Reduction::vendor}},
+               "Who sums over the ranks: lockstep, the same bits for every cut, or MPI");
         choose("--accumulate", accumulate_,
                Words<ls::parallel::Accumulate>{{"local", ls::parallel::Accumulate::local}, {"sharded", ls::parallel::Accumulate::sharded}},
                "Where micro-steps add up (by strategy)");
@@ -121,7 +124,7 @@ public:
         count("--sample", s_.sample, 0, most_size, "Tokens generated at the end (200 on text)");
         text("--prompt", s_.prompt, "Start of the sample");
         real("--temperature", s_.temperature, 0, 1e6, Ends::closed, "Of the sample; 0: always the likeliest token");
-        later("--timeout", "Seconds that a collective may wait");
+        real("--timeout", s_.parallel.timeout, 1e-3, most_timeout, Ends::closed, "Seconds that a collective may wait");
     }
 
     /// Returns false where help was asked for.
@@ -150,7 +153,8 @@ public:
         for (char const* flag : later_)
             if (given(flag)) not_yet(flag);
         if (strategy_.empty()) not_yet("--strategy " + app_["--strategy"]->as<std::string>());
-        if (!reduction_) not_yet("--reduction vendor");
+        if (s_.parallel.reduction == ls::comm::Reduction::vendor && wire_ == ls::comm::Wire::bf16)
+            ls::input_error("--reduction: expected ordered with --reduce-dtype bf16, which MPI would round at every hop, found vendor");
         if (reproducible_) not_yet("--reproducible on");
         if (isa_ == "avx2") not_yet("--isa " + isa_);
         if (isa_ != "auto")
@@ -387,7 +391,6 @@ private:
     std::optional<ls::comm::Wire>           wire_;
     std::optional<ls::parallel::Accumulate> accumulate_;
     double                                  bucket_mb_    = 25;
-    bool                                    reduction_    = true;
     bool                                    reproducible_ = false;
     std::vector<char const*>                later_;  // flags of later versions
 

@@ -42,13 +42,19 @@ private:
 }  // namespace
 
 TEST_CASE("weights that are no longer finite end the run with exit code 4, without sample and export") {
-    Place const place;
+    Place const       place;
+    std::string const text = place.folder.write("text.txt", std::string(3000, 'x'));
+    Words const       flags{"--data", text, "--layers",       "2",  "--heads", "2", "--dim", "32",
+                      "--seq",  "16", "--global-batch", "12", "--steps", "1"};
     for (auto const& [ranks, strategy] : std::vector<std::pair<int, char const*>>{{1, "single"}, {2, "replicated"}, {2, "sharded"}}) {
-        Ended const ended = run(ranks, place.right + Words{"--strategy", strategy, "--lr", "3e38", "--steps", "1", "--precision", "fp32",
-                                                           "--export", place.folder / "out"});
+        Words const all   = flags + Words{"--strategy", strategy, "--precision", "fp32", "--export", place.folder / "out", "--lr"};
+        Ended const ended = run(ranks, all + Words{"3e38"});
         check_one_line(ended, 4, {"weights: expected finite numbers, found others in ", "at version 1"});
         CHECK_FALSE(fs::exists(place.folder / "out"));
-        CHECK(count(ended.out, "sample") == 0);
+        CHECK(count(ended.out, "\nsample\n") == 0);
+        CHECK(count(run_well(ranks, all + Words{"1e-3"}).out, "\nsample\n") == 1);  // else it does both
+        CHECK(fs::exists(place.folder / "out/model.safetensors"));
+        fs::remove_all(place.folder / "out");
     }
 }
 

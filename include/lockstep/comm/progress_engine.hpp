@@ -233,10 +233,11 @@ private:
         for (Task** link = &active_; *link != nullptr;) {
             Task&      task = **link;
             Window     window{.depth = std::max<std::size_t>(settings_.depth - used, &task == first ? 1 : 0)};
-            bool const over = task.step_(task, window);
+            auto const before = task.started_ ? observe::Nanoseconds{} : observe::now();
+            bool const over   = task.step_(task, window);
             if (!task.started_ && (over || window.moved || window.in_flight != 0)) {
                 task.started_ = true;
-                task.began_   = observe::now();
+                task.began_   = before;
             }
             used  = std::min(settings_.depth, used + window.in_flight);
             moved = moved || over || window.moved;

@@ -62,11 +62,14 @@ struct Sharded {
 
         Weights<Compute> acquire(std::size_t unit, Phase phase) {
             engine_.advance();
-            return gathered_.acquire(unit, phase, prefetch_, [this](std::size_t u, std::size_t copy, std::span<Compute> buffer) {
-                auto const mine = shard(weights_[copy].span(), u);
-                std::copy(mine.begin(), mine.end(), buffer.begin() + static_cast<std::ptrdiff_t>(parts_[u][rank()].begin));
-                bytes_sent_ += gathered_bytes(u);
-            });
+            auto const weights =
+                gathered_.acquire(unit, phase, prefetch_, [this](std::size_t u, std::size_t copy, std::span<Compute> buffer) {
+                    auto const mine = shard(weights_[copy].span(), u);
+                    std::copy(mine.begin(), mine.end(), buffer.begin() + static_cast<std::ptrdiff_t>(parts_[u][rank()].begin));
+                    bytes_sent_ += gathered_bytes(u);
+                });
+            engine_.advance();  // what was issued ahead begins before the unit computes
+            return weights;
         }
         void release(std::size_t unit, Phase phase) {
             gathered_.release(unit, phase);

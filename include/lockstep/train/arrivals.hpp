@@ -22,7 +22,7 @@ public:
         own_.reserve(expected);
         issues_.reserve(expected);
         transfers_.reserve(expected);
-        others_.resize(ranks);
+        all_.resize(ranks);
         skip_past();
     }
 
@@ -169,7 +169,14 @@ private:
         }
     }
 
-    /// The rank that came last by most, and where it took longer than the others.
+    LatePeer::Phase phase_of(std::size_t duration) const noexcept {
+        using Phase = LatePeer::Phase;
+        if (duration < 2 * units_) return duration % 2 == 0 ? Phase::forward : Phase::backward;
+        return duration == 2 * units_ ? Phase::data : duration == 2 * units_ + 1 ? Phase::update : Phase::between_steps;
+    }
+    std::size_t unit_of(std::size_t duration) const noexcept { return duration < 2 * units_ ? duration / 2 : 0; }
+
+    /// The rank that came last by most, or that took longest beyond the others, and in what.
     LatePeer slowest() {
         LatePeer late;
         for (std::size_t k = 0; k < count_; ++k) {
@@ -194,21 +201,25 @@ private:
                 late.rank = who;
             }
         }
-        std::int64_t most = 0;
+        // What a rank took longer for than the middle one. Where ranks move transfers on only inside their own calls, a slow one may have
+        // come in time and still hold up the others: then it is this that names it.
+        std::int64_t most = late.ns, its_most = 0;
         for (std::size_t d = 0; d < durations_; ++d) {
-            others_.clear();
-            for (std::size_t rank = 0; rank < ranks_; ++rank)
-                if (rank != late.rank) others_.push_back(word(rank, count_ + d));
-            auto const middle = others_.begin() + static_cast<std::ptrdiff_t>(others_.size() / 2);
-            std::nth_element(others_.begin(), middle, others_.end());
-            std::int64_t const excess = word(late.rank, count_ + d) - *middle;
-            if (excess <= most) continue;
-            most       = excess;
-            late.phase = d < 2 * units_        ? (d % 2 == 0 ? LatePeer::Phase::forward : LatePeer::Phase::backward)
-                         : d == 2 * units_     ? LatePeer::Phase::data
-                         : d == 2 * units_ + 1 ? LatePeer::Phase::update
-                                               : LatePeer::Phase::between_steps;
-            late.unit  = d < 2 * units_ ? d / 2 : 0;
+            for (std::size_t rank = 0; rank < ranks_; ++rank) all_[rank] = word(rank, count_ + d);
+            auto const middle = all_.begin() + static_cast<std::ptrdiff_t>((ranks_ - 1) / 2);
+            std::nth_element(all_.begin(), middle, all_.end());
+            std::int64_t const usual = *middle;
+            for (std::size_t rank = 0; rank < ranks_; ++rank) {
+                std::int64_t const excess = word(rank, count_ + d) - usual;
+                if (excess > most) {
+                    late = {.rank = rank, .ns = excess, .phase = phase_of(d), .unit = unit_of(d)};
+                    most = its_most = excess;
+                } else if (rank == late.rank && excess > its_most) {
+                    late.phase = phase_of(d);
+                    late.unit  = unit_of(d);
+                    its_most   = excess;
+                }
+            }
         }
         return late;
     }
@@ -224,7 +235,7 @@ private:
     std::vector<Issue>           issues_;   // of the step
     std::vector<Busy>            transfers_;
     std::vector<std::int64_t>    words_;
-    std::vector<std::int64_t>    others_;
+    std::vector<std::int64_t>    all_;  // one value a rank
 };
 
 }  // namespace lockstep
