@@ -154,7 +154,7 @@ public:
             if (given(flag)) not_yet(flag);
         if (strategy_.empty()) not_yet("--strategy " + app_["--strategy"]->as<std::string>());
         if (s_.parallel.reduction == ls::comm::Reduction::vendor && wire_ == ls::comm::Wire::bf16)
-            ls::input_error("--reduction: expected ordered with --reduce-dtype bf16, which MPI would round at every hop, found vendor");
+            ls::input_error("--reduction: expected ordered with --reduce-dtype bf16, which the vendor rounds at every hop, found vendor");
         if (reproducible_) not_yet("--reproducible on");
         if (isa_ == "avx2") not_yet("--isa " + isa_);
         if (isa_ != "auto")
