@@ -2,7 +2,9 @@
 #   lockstep_add_test(kernel.gemm)                              tests/kernel/gemm_test.cpp
 #   lockstep_add_mpi_test(comm.collectives RANKS 1 2 4)         the same on each number of ranks
 #   lockstep_add_compile_fail_test(optimizer.cpp SECTION NO_SLOTS EXPECT "Optimizer must declare")
-# Options of the first two: TIMEOUT seconds, SOURCES more.cpp, ARGS of the program.
+# Options of the first two: TIMEOUT seconds; ALONE and SOURCES more.cpp, see below.
+
+option(LOCKSTEP_TESTS_TOGETHER "Compile the tests of a room as one unit: all take a third of the time, one of them takes more" ON)
 
 find_package(doctest REQUIRED)
 
@@ -11,6 +13,7 @@ add_library(lockstep_mpi_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/main.cpp)
 target_compile_definitions(lockstep_mpi_test_main PRIVATE LOCKSTEP_TEST_WITH_MPI)
 foreach(main lockstep_test_main lockstep_mpi_test_main)
     target_link_libraries(${main} PRIVATE lockstep_own doctest::doctest)
+    target_compile_options(${main} PRIVATE -O1)
 endforeach()
 
 # Sanitizers know nothing of what MPICH and oneTBB do inside.
@@ -18,13 +21,37 @@ set(lockstep_test_environment "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/c
     "UBSAN_OPTIONS=print_stacktrace=1")
 set(lockstep_mpi_test_environment ${lockstep_test_environment} "ASAN_OPTIONS=detect_leaks=0")
 
-# The executable of a test: tests/<room>/<name>_test.cpp.
-function(lockstep_test_executable test main)
+# Puts tests/<room>/<name>_test.cpp into a program, whose name it returns in `program`: <room>.tests with the other tests of the room, or
+# <room>.mpi_tests for those that run on ranks. ALONE, a test is a program <room>.<name> of its own, which it needs where it replaces
+# what the others use, such as operator new.
+function(lockstep_test_program test main program)
+    cmake_parse_arguments(PARSE_ARGV 3 arg "ALONE" "" "SOURCES")
     if(NOT test MATCHES "^([a-z0-9_]+)\\.([a-z0-9_]+)$")
         message(FATAL_ERROR "a test is called <room>.<name>, found '${test}'")
     endif()
-    add_executable(${test} ${PROJECT_SOURCE_DIR}/tests/${CMAKE_MATCH_1}/${CMAKE_MATCH_2}_test.cpp ${ARGN})
-    target_link_libraries(${test} PRIVATE ${main} lockstep_own doctest::doctest)
+    set(room ${CMAKE_MATCH_1})
+    set(source ${PROJECT_SOURCE_DIR}/tests/${room}/${CMAKE_MATCH_2}_test.cpp)
+    if(arg_ALONE)
+        set(name ${test})
+    elseif(main STREQUAL "lockstep_mpi_test_main")
+        set(name ${room}.mpi_tests)
+    else()
+        set(name ${room}.tests)
+    endif()
+    if(NOT TARGET ${name})
+        add_executable(${name})
+        target_link_libraries(${name} PRIVATE ${main} lockstep_own doctest::doctest)
+        target_compile_definitions(${name} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)  # less code for each
+        set_target_properties(${name} PROPERTIES UNITY_BUILD ${LOCKSTEP_TESTS_TOGETHER} UNITY_BUILD_BATCH_SIZE 0)
+    endif()
+    target_sources(${name} PRIVATE ${source} ${arg_SOURCES})
+    set(${program} ${name} PARENT_SCOPE)
+endfunction()
+
+# The program runs the cases of one file.
+function(lockstep_cases_of test arguments)
+    string(REPLACE "." "/" file ${test})
+    set(${arguments} --source-file=*/${file}_test.cpp PARENT_SCOPE)
 endfunction()
 
 # A program of tests without a test case is a failure too.
@@ -39,27 +66,29 @@ function(lockstep_register_test name)
 endfunction()
 
 function(lockstep_add_test test)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;ARGS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT" "SOURCES")
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
     endif()
-    lockstep_test_executable(${test} lockstep_test_main ${arg_SOURCES})
-    lockstep_register_test(${test} COMMAND ${test} ${arg_ARGS}
+    lockstep_test_program(${test} lockstep_test_main program ${ARGN})
+    lockstep_cases_of(${test} cases)
+    lockstep_register_test(${test} COMMAND ${program} ${cases}
         TIMEOUT ${arg_TIMEOUT} PROCESSORS 1 ENVIRONMENT ${lockstep_test_environment})
 endfunction()
 
 function(lockstep_add_mpi_test test)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "RANKS;SOURCES;ARGS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT" "RANKS;SOURCES")
     if(NOT arg_RANKS)
         message(FATAL_ERROR "${test}: RANKS must say on how many ranks the test runs, for example RANKS 1 2 4")
     endif()
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 180)
     endif()
-    lockstep_test_executable(${test} lockstep_mpi_test_main ${arg_SOURCES})
+    lockstep_test_program(${test} lockstep_mpi_test_main program ${ARGN})
+    lockstep_cases_of(${test} cases)
     foreach(ranks IN LISTS arg_RANKS)
         lockstep_register_test(${test}.${ranks}
-            COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${test}> ${arg_ARGS}
+            COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${program}> ${cases}
             TIMEOUT ${arg_TIMEOUT} PROCESSORS ${ranks} ENVIRONMENT ${lockstep_mpi_test_environment})
     endforeach()
 endfunction()

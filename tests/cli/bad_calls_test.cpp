@@ -6,10 +6,10 @@
 
 #include "program.hpp"
 
+namespace bad_calls_test {
+
 using namespace lockstep::test;
 namespace fs = std::filesystem;
-
-namespace {
 
 /// What a wrong call gives besides what is right, and what its sentence must say.
 struct Call {
@@ -91,8 +91,6 @@ struct Weights {
     nlohmann::ordered_json header;
     std::string            data;
 };
-
-}  // namespace
 
 TEST_CASE("the flags that the wrong calls start from work") {
     Place const place;
@@ -399,3 +397,5 @@ TEST_CASE("results that would overwrite what is read, or each other") {
         {{"--metrics", f / "pipe"}, {"pipe", "expected a file", "a pipe"}},
     });
 }
+
+}  // namespace bad_calls_test

@@ -2,10 +2,10 @@
 
 #include "program.hpp"
 
+namespace disagreement_test {
+
 using namespace lockstep::test;
 namespace fs = std::filesystem;
-
-namespace {
 
 struct Place {
     Folder      folder;
@@ -24,8 +24,6 @@ struct Place {
         for (std::string const& words : says) CHECK_MESSAGE(count(ended.err, words) != 0, "must say: ", words);
     }
 };
-
-}  // namespace
 
 TEST_CASE("a flag that differs between ranks is named with both values") {
     Place const place;
@@ -129,3 +127,5 @@ TEST_CASE("files of one name that differ between ranks are found: each rank may 
     CHECK(data.code == 2);
     CHECK(data.err == "rank 1: data file \"data.bin\": expected a file to read, found that it does not exist\n");
 }
+
+}  // namespace disagreement_test

@@ -4,10 +4,10 @@
 
 #include "program.hpp"
 
+namespace endings_test {
+
 using namespace lockstep::test;
 namespace fs = std::filesystem;
-
-namespace {
 
 struct Place {
     Folder      folder;
@@ -38,8 +38,6 @@ private:
     int    resource_;
     rlimit before_{};
 };
-
-}  // namespace
 
 TEST_CASE("weights that are no longer finite end the run with exit code 4, without sample and export") {
     Place const       place;
@@ -119,3 +117,5 @@ TEST_CASE("a run goes on where its output cannot be written, and says so unless 
     CHECK(count(left.out, "\n") == 1);
     CHECK(read_lines(place.folder / "m.jsonl").size() == 60);
 }
+
+}  // namespace endings_test

@@ -2,9 +2,9 @@
 
 #include "program.hpp"
 
-using namespace lockstep::test;
+namespace equal_bits_test {
 
-namespace {
+using namespace lockstep::test;
 
 struct Way {
     char const *strategy, *bucket, *prefetch, *reshard, *threads, *overlap;
@@ -50,8 +50,6 @@ Words const gpt2{"--layers", "2",  "--heads",        "3",  "--dim",   "60", "--v
                  "--seq",    "21", "--global-batch", "12", "--steps", "3",  "--dropout", "0.1"};
 Words const llama = gpt2 + Words{"--arch", "llama", "--kv-heads", "1"};
 
-}  // namespace
-
 TEST_CASE("one micro-step gives the same weights for all strategies on 2 ranks") { check_ways(gpt2 + Words{"--precision", "fp32"}, 2); }
 TEST_CASE("one micro-step gives the same weights for all strategies on 3 ranks") { check_ways(llama, 3); }
 TEST_CASE("one micro-step gives the same weights for all strategies on 4 ranks") { check_ways(gpt2, 4); }
@@ -74,3 +72,5 @@ TEST_CASE("the bits depend on how the sum over micro-steps is ordered") {
     }
     CHECK(weights[0] != weights[1]);  // else the comparison above shows nothing
 }
+
+}  // namespace equal_bits_test

@@ -4,9 +4,9 @@
 
 #include "program.hpp"
 
-using namespace lockstep::test;
+namespace evaluation_test {
 
-namespace {
+using namespace lockstep::test;
 
 Words const small{"--layers", "2", "--heads", "2", "--dim", "24", "--vocab", "53", "--seq", "16", "--sample", "0", "--precision", "fp32"};
 
@@ -16,8 +16,6 @@ std::vector<double> validation(Lines const& lines) {
         if (line.contains("val_loss")) values.push_back(line.at("val_loss").get<double>());
     return values;
 }
-
-}  // namespace
 
 TEST_CASE("the validation loss has the same digits on any ranks, strategy and micro-batch") {
     Folder const      folder;
@@ -108,3 +106,5 @@ TEST_CASE("evaluating changes nothing of the training") {
     }
     CHECK(weights[0] == weights[1]);
 }
+
+}  // namespace evaluation_test

@@ -2,9 +2,9 @@
 
 #include "program.hpp"
 
-using namespace lockstep::test;
+namespace metrics_test {
 
-namespace {
+using namespace lockstep::test;
 
 Words const small{"--layers", "2",  "--heads",        "2",  "--dim",    "32", "--vocab", "64",
                   "--seq",    "16", "--global-batch", "12", "--sample", "0",  "--order", "sequential"};
@@ -80,8 +80,6 @@ void check_types(nlohmann::ordered_json const& line) {
     CHECK(categories_sum > 0);
 }
 
-}  // namespace
-
 TEST_CASE("each step is one object with all keys, whose times sum to the step") {
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));
@@ -127,9 +125,9 @@ TEST_CASE("memory per parameter is what the formula says, where weights lie in r
     std::string const   data       = folder.write("data.bin", shard(some_tokens(2000, 64)));
     std::uint64_t const parameters = 64 * 32 + 16 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 2 * 32;
     for (auto const& [precision, bytes] : std::vector<std::pair<char const*, std::uint64_t>>{{"fp32", 16}, {"bf16", 18}, {"fp16", 18}}) {
-        auto const    lines = metrics(folder, 1, small + Words{"--data", data, "--steps", "1", "--precision", precision, "--isa", "scalar"});
-        auto const&   mem   = lines.at(0).at("mem");
-        std::uint64_t sum   = 0;
+        auto const  lines = metrics(folder, 1, small + Words{"--data", data, "--steps", "1", "--precision", precision, "--isa", "scalar"});
+        auto const& mem   = lines.at(0).at("mem");
+        std::uint64_t sum = 0;
         for (char const* category : {"params", "master", "grads", "optimizer"}) sum += mem.at(category).get<std::uint64_t>();
         CAPTURE(precision);
         CHECK(sum == bytes * parameters);
@@ -212,3 +210,5 @@ TEST_CASE("fp16 starts with a loss scale of 65536 and halves it where a gradient
         CHECK(lines[i].at("loss_scale").get<double>() ==
               lines[i - 1].at("loss_scale").get<double>() * (lines[i - 1].at("applied").get<bool>() ? 1 : 0.5));
 }
+
+}  // namespace metrics_test

@@ -2,10 +2,10 @@
 
 #include "program.hpp"
 
+namespace options_test {
+
 using namespace lockstep::test;
 namespace fs = std::filesystem;
-
-namespace {
 
 Words const small{"--layers", "2", "--heads", "2", "--dim", "32", "--vocab", "64", "--seq", "16", "--global-batch", "12", "--sample", "0"};
 
@@ -30,8 +30,6 @@ std::string sample_of(Ended const& ended) {
     REQUIRE(at != std::string::npos);
     return ended.out.substr(at + 8);
 }
-
-}  // namespace
 
 TEST_CASE("the same seed gives the same losses, another one others") {
     Folder const      folder;
@@ -262,3 +260,5 @@ TEST_CASE("a sample of what was learnt follows the prompt, the same on any ranks
     CHECK(drawn != sample_of(run_well(2, flags + warm + Words{"--seed", "5"})));
     CHECK(count(run_well(1, flags + Words{"--sample", "0"}).out, "sample") == 0);
 }
+
+}  // namespace options_test

@@ -5,16 +5,14 @@
 
 #include "program.hpp"
 
-using namespace lockstep::test;
+namespace terminal_test {
 
-namespace {
+using namespace lockstep::test;
 
 void check_says(std::string const& text, Words const& parts) {
     INFO(text);
     for (std::string const& part : parts) CHECK_MESSAGE(count(text, part) != 0, part);
 }
-
-}  // namespace
 
 TEST_CASE("a run prints a header, a line a step, evaluations, the average step and a sample") {
     Folder const      folder;
@@ -128,3 +126,5 @@ TEST_CASE("--help lists every flag once, on one rank, and is not an error") {
         }
     }
 }
+
+}  // namespace terminal_test

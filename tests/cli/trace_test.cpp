@@ -7,9 +7,9 @@
 #include "../report/perfetto.hpp"
 #include "program.hpp"
 
-using namespace lockstep::test;
+namespace trace_test {
 
-namespace {
+using namespace lockstep::test;
 
 Words const small{"--layers", "2",  "--heads",        "2",  "--dim",    "32", "--vocab",      "64",
                   "--seq",    "16", "--global-batch", "12", "--sample", "0",  "--eval-every", "0"};
@@ -29,8 +29,6 @@ void check_refused(Words const& flags, Words const& parts) {
     CHECK(ended.code == 2);
     for (std::string const& part : parts) CHECK_MESSAGE(ended.err.find(part) != std::string::npos, part);
 }
-
-}  // namespace
 
 TEST_CASE("a trace has every unit's forward and backward of the steps that were asked for, on all ranks") {
     Folder const      folder;
@@ -119,3 +117,5 @@ TEST_CASE("flags that cannot be used are refused before anything is written") {
     check_refused(base + Words{"--report", folder / "none/r.html"}, {"none/r.html"});
     CHECK(!std::filesystem::exists(file));
 }
+
+}  // namespace trace_test

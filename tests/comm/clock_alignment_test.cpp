@@ -8,10 +8,10 @@
 
 #include "lockstep/comm/environment.hpp"
 
+namespace clock_alignment_test {
+
 using namespace lockstep;
 using observe::Nanoseconds;
-
-namespace {
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -34,8 +34,6 @@ struct ShiftedClock {
         return {[](void const* source) noexcept { return static_cast<ShiftedClock const*>(source)->of(true_time()); }, this};
     }
 };
-
-}  // namespace
 
 TEST_CASE("ranks of one machine read the same clock, without error") {
     observe::Timeline          own;
@@ -96,3 +94,5 @@ TEST_CASE("relations are renewed after 1, 2, 4, 8, ... steps") {
     }
     CHECK(renewed == (world().rank() == 0 ? 0 : 5));
 }
+
+}  // namespace clock_alignment_test

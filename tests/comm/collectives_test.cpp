@@ -14,13 +14,13 @@
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/state/shard.hpp"
 
+namespace collectives_test {
+
 using namespace lockstep;
 using comm::Combine;
 using comm::Communicator;
 using comm::Part;
 using comm::Request;
-
-namespace {
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -57,8 +57,6 @@ void check_all_reduce(std::size_t count, std::size_t chunk_bytes) {
         CHECK(wrong == 0);
     }
 }
-
-}  // namespace
 
 TEST_CASE("all_reduce sums and finds extremes of integers and floats, in chunks of any size") {
     for (std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{1} << 30})
@@ -248,3 +246,5 @@ TEST_CASE("sizes that do not match are refused") {
     CHECK_THROWS_WITH_AS(world().reduce_scatter(two, std::vector<Part>(static_cast<std::size_t>(size())), three),
                          doctest::Contains("has 0 elements"), Error);
 }
+
+}  // namespace collectives_test

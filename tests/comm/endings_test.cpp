@@ -11,7 +11,7 @@
 
 #include <sys/wait.h>
 
-namespace {
+namespace endings_test {
 
 struct Run {
     int         code = -1;
@@ -39,8 +39,6 @@ Run run(std::string const& ending, int ranks = 3) {
     CHECK(result.code != 124);  // the time limit: it hung
     return result;
 }
-
-}  // namespace
 
 TEST_CASE("a program without errors exits with 0 and says nothing") {
     for (int ranks : {1, 3}) {
@@ -145,3 +143,5 @@ TEST_CASE("an error is one line of text whatever names are in it") {
     Run const ended = run("strange", 2);
     CHECK(ended.output == "name\\xc2\\x9b\\xe2\\x80\\xae\\x0a\\xff, \xC3\xA4\n");
 }
+
+}  // namespace endings_test

@@ -16,6 +16,8 @@
 #include "lockstep/state/shard.hpp"
 #include "reduction_cases.hpp"
 
+namespace ordered_reduction_test {
+
 using namespace lockstep;
 using comm::Communicator;
 using comm::Part;
@@ -24,8 +26,6 @@ using comm::Wire;
 using comm_test::contribution;
 using comm_test::same_bits;
 using comm_test::serial_tree;
-
-namespace {
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -79,8 +79,6 @@ void check_against_serial(std::vector<Part> const& parts, std::size_t size, Wire
         if (i < first || i >= last) wrong += !same_bits(buffer[i], before[i]);
     CHECK(wrong == 0);
 }
-
-}  // namespace
 
 TEST_CASE("TRAPS 11: {256,1,1,1} on a bf16 wire is 259 in fp32 and 260 when it is rounded to bf16, in any order") {
     if (world().size() != 4) return;
@@ -183,3 +181,5 @@ TEST_CASE("parts that do not fit, and spans that are too small, are refused by o
                          doctest::Contains("the buffer has 1 elements"), Error);
     CHECK_THROWS_WITH_AS(sums.start(buffer, {}, false, Result::gathered, {}), doctest::Contains("the scratch has 0 bytes"), Error);
 }
+
+}  // namespace ordered_reduction_test

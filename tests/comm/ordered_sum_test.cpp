@@ -7,11 +7,11 @@
 
 #include "reduction_cases.hpp"
 
+namespace ordered_sum_test {
+
 using lockstep::comm::ordered_sum;
 using lockstep::comm::Wire;
 using lockstep::precision::bfloat16;
-
-namespace {
 
 /// Sums `count` elements over `ranks` leaves of type W and counts the elements whose bits differ from the serial tree's.
 template <class T, class W>
@@ -28,8 +28,6 @@ std::size_t wrong_bits(int ranks, std::size_t count, Wire wire, bool add) {
     }
     return wrong;
 }
-
-}  // namespace
 
 TEST_CASE("sums have the bits of the serial tree for any number of ranks and elements") {
     for (int ranks = 1; ranks <= 40; ++ranks)
@@ -59,3 +57,5 @@ TEST_CASE("TRAPS 12: {1e8,-1e8,1,1} is 2 in a tree of pairs") {
     ordered_sum([&](int rank) { return values + rank; }, 4, 1, &sum, false);
     CHECK(sum == 2.0f);
 }
+
+}  // namespace ordered_sum_test

@@ -11,11 +11,11 @@
 #include "lockstep/comm/environment.hpp"
 #include "lockstep/precision/float16.hpp"
 
+namespace point_to_point_test {
+
 using namespace lockstep;
 using comm::Communicator;
 using comm::Request;
-
-namespace {
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -41,8 +41,6 @@ void check_ring(std::size_t count, std::size_t chunk_bytes) {
         wrong += static_cast<float>(in[i]) != static_cast<float>(previous() + 1) + static_cast<float>(i % 16);
     CHECK(wrong == 0);
 }
-
-}  // namespace
 
 TEST_CASE("elements of every type arrive, cut into chunks of any size") {
     for (std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{1} << 30})
@@ -136,3 +134,5 @@ TEST_CASE("ranks and tags that do not exist are refused") {
     CHECK_THROWS_WITH_AS(world().receive(data, -1), doctest::Contains("receive: rank -1"), Error);
     CHECK_THROWS_WITH_AS(world().send(data, 0, 16384), doctest::Contains("tag 16384"), Error);
 }
+
+}  // namespace point_to_point_test

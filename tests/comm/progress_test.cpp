@@ -18,6 +18,8 @@
 #include "lockstep/comm/environment.hpp"
 #include "reduction_cases.hpp"
 
+namespace progress_test {
+
 using namespace lockstep;
 using comm::Collective;
 using comm::Communicator;
@@ -33,8 +35,6 @@ using comm_test::contribution;
 using comm_test::same_bits;
 using comm_test::scramble;
 using comm_test::serial_tree;
-
-namespace {
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -130,8 +130,6 @@ struct Gathered : Running<comm::AllGather<std::uint32_t>> {
 comm_test::Cut equal(std::size_t elements) {
     return {comm::equal_parts(elements, world().size()), elements * static_cast<std::size_t>(world().size())};
 }
-
-}  // namespace
 
 TEST_CASE("reductions and gathers in flight together have the right bits, whatever the policy, the chunks, the depth and the delays") {
     std::size_t wrong = 0;
@@ -362,3 +360,5 @@ TEST_CASE("an exception leaves a rank although its tasks will never end") {
     }
     world().barrier();
 }
+
+}  // namespace progress_test

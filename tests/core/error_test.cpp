@@ -4,6 +4,8 @@
 
 #include "lockstep/core/assertion.hpp"
 
+namespace error_test {
+
 using namespace lockstep;
 
 TEST_CASE("an error is one sentence, and its fault is the exit code of who has to act") {
@@ -35,3 +37,5 @@ TEST_CASE("an assertion speaks where its level is on, and a level includes those
     static_assert(asserts(Assertions::none) && asserts(Assertions::light));
     if constexpr (!asserts(Assertions::communication)) CHECK_NOTHROW(require<Assertions::communication>(false, "too dear"));
 }
+
+}  // namespace error_test

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace escape_test {
+
 using lockstep::escaped;
 using lockstep::Keep;
 
@@ -35,3 +37,5 @@ TEST_CASE("ends of lines and tabs stay where they are wanted") {
     CHECK(escaped("a\n\tb\r") == "a\\x0a\\x09b\\x0d");
     CHECK(escaped("a\n\tb\r", Keep::lines) == "a\n\tb\\x0d");
 }
+
+}  // namespace escape_test

@@ -9,9 +9,9 @@
 
 #include "lockstep/core/random.hpp"
 
-using lockstep::ExactSum;
+namespace exact_sum_test {
 
-namespace {
+using lockstep::ExactSum;
 
 __extension__ using Wide = __int128;
 
@@ -33,8 +33,6 @@ ExactSum sum_of(std::vector<double> const& terms) {
 }
 
 bool same_limbs(ExactSum a, ExactSum b) { return std::ranges::equal(a.limbs(), b.limbs()); }
-
-}  // namespace
 
 TEST_CASE("a sum is exact where a double of it is") {
     CHECK(ExactSum{}.value() == 0);
@@ -141,3 +139,5 @@ TEST_CASE("TRAPS 8: squares of shards of two ranks and of one replicated element
     rank1 += rank0;
     CHECK(std::sqrt(rank1.value()) == 13);
 }
+
+}  // namespace exact_sum_test

@@ -4,6 +4,8 @@
 
 #include <set>
 
+namespace random_test {
+
 using namespace lockstep;
 using Words = std::array<std::uint32_t, 4>;
 
@@ -59,3 +61,5 @@ TEST_CASE("normal numbers have the moments of the normal distribution, neighbour
     CHECK(std::abs(pair / n) < 5 / std::sqrt(n));
     CHECK(std::abs(tail / n - 0.05) < 5 * std::sqrt(0.05 * 0.95 / n));
 }
+
+}  // namespace random_test

@@ -8,15 +8,13 @@
 
 #include "lockstep/data/background_loader.hpp"
 
-using lockstep::data::BackgroundLoader;
+namespace background_loader_test {
 
-namespace {
+using lockstep::data::BackgroundLoader;
 
 void await(std::atomic<std::uint64_t> const& value, std::uint64_t least) {
     while (value.load() < least) std::this_thread::yield();
 }
-
-}  // namespace
 
 TEST_CASE("items come in order, also to a slow and to a fast reader") {
     auto const fill = [](std::uint64_t& slot, std::uint64_t index) { slot = index * index; };
@@ -79,3 +77,5 @@ TEST_CASE("a loader can go at any moment") {
         for (int i = 0; i < taken % 4; ++i) CHECK(loader.next() == i);
     }
 }
+
+}  // namespace background_loader_test

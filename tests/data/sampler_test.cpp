@@ -6,17 +6,15 @@
 #include "lockstep/data/sampler.hpp"
 #include "test_folder.hpp"
 
-using namespace lockstep::data;
+namespace sampler_test {
 
-namespace {
+using namespace lockstep::data;
 
 std::vector<std::uint64_t> epoch_of(Sampler const& sampler, std::uint64_t epoch) {
     std::vector<std::uint64_t> order;
     for (std::uint64_t i = 0; i < sampler.windows; ++i) order.push_back(sampler.window(epoch * sampler.windows + i));
     return order;
 }
-
-}  // namespace
 
 TEST_CASE("an epoch visits every window exactly once") {
     for (std::uint64_t const w : {1u, 2u, 3u, 4u, 5u, 7u, 16u, 17u, 64u, 1000u, 4097u})
@@ -80,3 +78,5 @@ TEST_CASE("windows overlap by one token, and too few tokens are an error, not an
     CHECK(!refusal([] { windows(100, ~std::size_t{0}, "x"); }).empty());
     CHECK(!refusal([] { windows(100, 0, "x"); }).empty());
 }
+
+}  // namespace sampler_test

@@ -7,17 +7,15 @@
 #include "lockstep/data/tokenizer.hpp"
 #include "test_folder.hpp"
 
-using namespace lockstep::data;
+namespace source_text_test {
 
-namespace {
+using namespace lockstep::data;
 
 std::string text_of(Tokens const& tokens) {
     std::vector<std::int32_t> ids(tokens.size());
     tokens.copy(0, ids);
     return ByteTokenizer::decode(ids);
 }
-
-}  // namespace
 
 TEST_CASE("sources are taken from the known folders and endings, in the order of their paths") {
     TestFolder const folder;
@@ -44,3 +42,5 @@ TEST_CASE("a missing or empty root is an error that names it") {
     folder.write("README.md", "");
     CHECK(contains(refusal([&] { source_text(folder.path); }), "expected text"));
 }
+
+}  // namespace source_text_test

@@ -10,7 +10,7 @@
 #include "shard_file.hpp"
 #include "test_folder.hpp"
 
-namespace {
+namespace token_shard_test {
 
 using namespace lockstep::data;
 
@@ -84,8 +84,6 @@ std::vector<Malformed> malformed_files() {
     return files;
 }
 
-}  // namespace
-
 TEST_CASE("a malformed shard is refused by a sentence that names the file and what was found") {
     TestFolder const folder;
     auto const       files = malformed_files();
@@ -119,3 +117,5 @@ TEST_CASE("a shard of either width is read, up to the largest id") {
         for (std::size_t i = 0; i < ids.size(); ++i) CHECK(tokens[i] == ids[i]);
     }
 }
+
+}  // namespace token_shard_test

@@ -10,9 +10,9 @@
 #include "shard_file.hpp"
 #include "test_folder.hpp"
 
-using namespace lockstep::data;
+namespace token_stream_test {
 
-namespace {
+using namespace lockstep::data;
 
 /// Token i has id i: what is read says where it was.
 Tokens counting(std::size_t size) {
@@ -22,8 +22,6 @@ Tokens counting(std::size_t size) {
 }
 
 std::vector<std::int32_t> held(std::span<std::int32_t const> values) { return {values.begin(), values.end()}; }
-
-}  // namespace
 
 TEST_CASE("a batch holds its windows and, as labels, the tokens that follow") {
     TokenStream  stream(counting(13), {.sequence = 4, .global_batch = 2, .order = Order::sequential});
@@ -138,3 +136,5 @@ TEST_CASE("a stream can end early, and gives its memory back") {
     }
     CHECK(entry.now.load() == before);
 }
+
+}  // namespace token_stream_test

@@ -4,6 +4,8 @@
 
 #include "lockstep/data/tokenizer.hpp"
 
+namespace tokenizer_test {
+
 using lockstep::data::ByteTokenizer;
 
 TEST_CASE("every byte becomes its number and comes back") {
@@ -20,3 +22,5 @@ TEST_CASE("an id that is no byte is shown as the replacement character") {
           "A\xEF\xBF\xBD\xEF\xBF\xBD"
           "B");
 }
+
+}  // namespace tokenizer_test

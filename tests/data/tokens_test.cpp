@@ -11,9 +11,9 @@
 #include "shard_file.hpp"
 #include "test_folder.hpp"
 
-using namespace lockstep::data;
+namespace tokens_test {
 
-namespace {
+using namespace lockstep::data;
 
 std::vector<std::int32_t> copied(Tokens const& tokens) {
     std::vector<std::int32_t> ids(tokens.size());
@@ -22,8 +22,6 @@ std::vector<std::int32_t> copied(Tokens const& tokens) {
 }
 
 std::size_t booked() { return lockstep::observe::ledger()[lockstep::observe::Category::data].now.load(); }
-
-}  // namespace
 
 TEST_CASE("a text file is its bytes") {
     TestFolder const folder;
@@ -157,3 +155,5 @@ TEST_CASE("the last part of the tokens is held out") {
     for (double const fraction : {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()})
         CHECK(!refusal([&] { hold_out(Tokens::bytes("abc"), fraction); }).empty());
 }
+
+}  // namespace tokens_test

@@ -7,17 +7,15 @@
 #include "lockstep/data/windows.hpp"
 #include "test_folder.hpp"
 
-using namespace lockstep::data;
+namespace windows_test {
 
-namespace {
+using namespace lockstep::data;
 
 Tokens counting(std::size_t size) {
     std::vector<std::int32_t> ids(size);
     std::iota(ids.begin(), ids.end(), 0);
     return Tokens::ids(ids, "counting");
 }
-
-}  // namespace
 
 TEST_CASE("every window is evaluated exactly once, and all ranks have as many batches of one shape") {
     constexpr std::size_t T = 3;
@@ -63,3 +61,5 @@ TEST_CASE("evaluation options that cannot be are refused") {
     CHECK(contains(said({.sequence = 4, .rank = 1, .ranks = 1}), "found rank 1 of 1"));
     CHECK(contains(said({.sequence = 4, .vocabulary = 10}), "found 10 at position 10"));
 }
+
+}  // namespace windows_test

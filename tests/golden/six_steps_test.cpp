@@ -7,10 +7,10 @@
 #include "../cli/program.hpp"
 #include "lockstep/io/safetensors.hpp"
 
+namespace six_steps_test {
+
 using namespace lockstep::test;
 namespace fs = std::filesystem;
-
-namespace {
 
 struct Case {
     explicit Case(fs::path const& where) : folder(where), expected(nlohmann::json::parse(read_all(where / "expected.json"))) {
@@ -123,8 +123,6 @@ double deviation(Case const& golden, Lines const& lines, char const* key) {
     return largest;
 }
 
-}  // namespace
-
 TEST_CASE("there are goldens of both architectures and of every optimizer") {
     auto const all = cases();
     CHECK(all.size() >= 6);
@@ -178,3 +176,5 @@ TEST_CASE("the scalar kernels give the numbers of PyTorch too") {
         check_weights(golden, folder / "out/model.safetensors");
     }
 }
+
+}  // namespace six_steps_test

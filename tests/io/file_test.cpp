@@ -7,6 +7,8 @@
 #include "folder.hpp"
 #include "lockstep/io/file.hpp"
 
+namespace file_test {
+
 using namespace lockstep;
 using namespace lockstep::io;
 using test::Folder;
@@ -98,3 +100,5 @@ TEST_CASE("directories that were made go again unless they are kept or hold some
     CHECK(mentions(refusal([&] { NewDirectory(folder / "a/file"); }), "a/file: cannot be made a directory"));
     CHECK(mentions(refusal([&] { NewDirectory(folder / "a/file/below"); }), "below: cannot be made a directory"));
 }
+
+}  // namespace file_test

@@ -6,13 +6,13 @@
 #include "lockstep/io/hugging_face_config.hpp"
 #include "units.hpp"
 
+namespace hugging_face_config_test {
+
 using namespace lockstep;
 using namespace lockstep::io;
 using test::Folder;
 using test::mentions;
 using test::refusal;
-
-namespace {
 
 Json gpt2_json() { return Json::parse(config_text(test::gpt2_sizes())); }
 Json llama_json() { return Json::parse(config_text(test::llama_sizes())); }
@@ -31,8 +31,6 @@ struct Refused {
     Json        json;
     std::string says;
 };
-
-}  // namespace
 
 TEST_CASE("what is written is read back, for both architectures") {
     Folder const folder;
@@ -173,3 +171,5 @@ TEST_CASE("sizes that do not fit together have no config") {
     sizes.heads = 5;
     CHECK(mentions(refusal([&] { config_text(sizes); }), "dim must be a multiple of heads"));
 }
+
+}  // namespace hugging_face_config_test

@@ -6,13 +6,13 @@
 #include "lockstep/io/hugging_face_files.hpp"
 #include "lockstep/io/safetensors_writer.hpp"
 
+namespace hugging_face_files_test {
+
 using namespace lockstep;
 using namespace lockstep::io;
 using test::Folder;
 using test::mentions;
 using test::refusal;
-
-namespace {
 
 /// A file whose tensors, each of one element, have these values.
 void shard(std::filesystem::path const& path, std::vector<std::pair<std::string, float>> const& tensors) {
@@ -31,8 +31,6 @@ float value(TensorFiles const& files, std::string const& name) {
 }
 
 char const* const index_name = "model.safetensors.index.json";
-
-}  // namespace
 
 TEST_CASE("a file, a directory with one file and a directory with shards are read alike") {
     Folder const folder;
@@ -123,3 +121,5 @@ TEST_CASE("links into the blobs of a hub cache are inside") {
     folder.write(std::string("snapshots/abc/") + index_name, R"({"weight_map":{"a":"1"}})");
     CHECK(value(TensorFiles(folder / "snapshots/abc"), "a") == 1.f);
 }
+
+}  // namespace hugging_face_files_test

@@ -6,10 +6,10 @@
 #include "lockstep/io/hugging_face_names.hpp"
 #include "units.hpp"
 
+namespace hugging_face_names_test {
+
 using namespace lockstep;
 using namespace lockstep::io;
-
-namespace {
 
 using Shape = std::vector<std::uint64_t>;
 
@@ -18,8 +18,6 @@ HfTensor only(state::ModelSizes const& sizes, std::string_view parameter) {
     REQUIRE(tensors.size() == 1);
     return tensors[0];
 }
-
-}  // namespace
 
 TEST_CASE("the four matrices of a gpt2 block are transposed in the file, and nothing else is") {
     auto const            sizes = test::gpt2_sizes();
@@ -93,3 +91,5 @@ TEST_CASE("a parameter that the files do not know is refused") {
               sentence("parameter ", name, " has no Hugging Face name in a gpt2 model of 2 layers"));
     }
 }
+
+}  // namespace hugging_face_names_test

@@ -9,13 +9,13 @@
 #include "lockstep/io/hugging_face.hpp"
 #include "units.hpp"
 
+namespace hugging_face_test {
+
 using namespace lockstep;
 using namespace lockstep::io;
 using test::Folder;
 using test::mentions;
 using test::refusal;
-
-namespace {
 
 using Units = std::vector<state::Unit>;
 
@@ -70,8 +70,6 @@ void rewrite(std::filesystem::path const& from, std::filesystem::path const& to,
 }
 
 std::string same(std::string const& name) { return name; }
-
-}  // namespace
 
 TEST_CASE("a saved model comes back element for element, for both architectures") {
     for (auto const& sizes : {test::gpt2_sizes(), test::llama_sizes()}) {
@@ -327,3 +325,5 @@ TEST_CASE("an export that fails leaves nothing behind and the old files as they 
     CHECK(said == (folder / "full/model.safetensors").string() + ": writing failed: File too large");
     CHECK(folder.entries() == 2);
 }
+
+}  // namespace hugging_face_test

@@ -3,18 +3,16 @@
 #include "folder.hpp"
 #include "lockstep/io/json.hpp"
 
+namespace json_test {
+
 using namespace lockstep;
 using namespace lockstep::io;
 using test::mentions;
 using test::refusal;
 
-namespace {
-
 std::string said_of(std::string_view text) {
     return refusal([&] { parse_json(text, "x.json"); });
 }
-
-}  // namespace
 
 TEST_CASE("JSON that is legal is read") {
     Json const json = parse_json(" {\"a\": [1, {\"a\": \"\\u00e9\"}], \"b\": {\"a\": null}} \n", "x.json");
@@ -83,3 +81,5 @@ TEST_CASE("values are taken by type, and messages name file, key, expected and f
     CHECK(refusal([&] { object.number("absent"); }) == "x.json: \"absent\" must be a number, found nothing");
     CHECK(refusal([] { JsonObject(Json::array(), "x.json"); }) == "x.json: expected a JSON object, found []");
 }
+
+}  // namespace json_test

@@ -5,10 +5,10 @@
 #include "folder.hpp"
 #include "lockstep/io/safetensors.hpp"
 
+namespace safetensors_malformed_test {
+
 using namespace lockstep;
 using test::Folder;
-
-namespace {
 
 struct Malformed {
     std::string bytes;
@@ -133,8 +133,6 @@ std::vector<Malformed> cases() {
     };
 }
 
-}  // namespace
-
 TEST_CASE("malformed files are refused with a line that names the file and the fault") {
     Folder const folder;
     std::size_t  number = 0;
@@ -168,3 +166,5 @@ TEST_CASE("a header cut or changed at any byte never reads past the file or ends
     }
     CHECK(refused == good.size());
 }
+
+}  // namespace safetensors_malformed_test

@@ -8,13 +8,13 @@
 #include "folder.hpp"
 #include "lockstep/io/safetensors.hpp"
 
+namespace safetensors_test {
+
 using namespace lockstep;
 using namespace lockstep::io;
 using test::Folder;
 using test::mentions;
 using test::refusal;
-
-namespace {
 
 template <class T>
 std::string bytes_of(std::initializer_list<T> values) {
@@ -22,8 +22,6 @@ std::string bytes_of(std::initializer_list<T> values) {
     std::memcpy(bytes.data(), values.begin(), bytes.size());
     return bytes;
 }
-
-}  // namespace
 
 TEST_CASE("files without tensors are legal, with blanks around the object and with metadata") {
     Folder const folder;
@@ -146,3 +144,5 @@ TEST_CASE("a file may be larger than 4 GiB") {
     file.read_range(file.tensor("t"), 1199999999, std::span(&value, 1));
     CHECK(value == 3.25f);
 }
+
+}  // namespace safetensors_test

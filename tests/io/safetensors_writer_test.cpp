@@ -10,6 +10,8 @@
 #include "lockstep/io/safetensors.hpp"
 #include "lockstep/io/safetensors_writer.hpp"
 
+namespace safetensors_writer_test {
+
 using namespace lockstep;
 using namespace lockstep::io;
 using test::Folder;
@@ -154,3 +156,5 @@ TEST_CASE("a disk that is full in the middle leaves the old file and nothing els
     CHECK(test::read_all(folder / "x") == "old");
     CHECK(folder.entries() == 1);
 }
+
+}  // namespace safetensors_writer_test

@@ -7,18 +7,16 @@
 #include "lockstep/kernel/activation.hpp"
 #include "tables.hpp"
 
+namespace activation_test {
+
 using namespace lockstep;
 using test::bfloat16;
 using test::float16;
 using test::Table;
 using test::wide;
 
-namespace {
-
 double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }
 double silu(double x) { return x / (1 + std::exp(-x)); }
-
-}  // namespace
 
 TEST_CASE("TRAPS 23: GELU of -1 is the tanh form") {
     test::with_each_isa([](kernel::Isa) {
@@ -132,3 +130,5 @@ TEST_CASE("shapes of activations are checked by sentences, empty tensors are leg
     kernel::gelu_forward(none.view(), none.view());
     kernel::swiglu_forward(none.view(), none.view());
 }
+
+}  // namespace activation_test

@@ -17,12 +17,12 @@
 #include "lockstep/kernel/arch/scalar_attention.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
 
+namespace amx_attention_test {
+
 using namespace lockstep;
 using namespace lockstep::kernel;
 using kernel::test::Numbers;
 using precision::bfloat16;
-
-namespace {
 
 AttentionDropout const none{};
 AttentionDropout const third{.probability = 0.3f, .key = {.seed = 5, .purpose = 9, .step = 3}, .first_sample = 21};
@@ -155,8 +155,6 @@ Numbers part_of(Numbers const& numbers, std::size_t parts, std::size_t part) {
     auto const n = static_cast<std::ptrdiff_t>(numbers.size() / parts), at = static_cast<std::ptrdiff_t>(part) * n;
     return {numbers.begin() + at, numbers.begin() + at + n};
 }
-
-}  // namespace
 
 TEST_CASE("attention on tiles agrees with dense matrices in double for any length and head size") {
     if (!tiles()) return;
@@ -337,3 +335,5 @@ TEST_CASE("attention on tiles refuses heads that are too large") {
 TEST_CASE("attention on tiles needs an x86-64 processor") { CHECK_FALSE(lockstep::kernel::arch::has_amx()); }
 
 #endif
+
+}  // namespace amx_attention_test

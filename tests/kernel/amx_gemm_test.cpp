@@ -16,11 +16,11 @@
 #include "lockstep/kernel/tile_peak.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
 
+namespace amx_gemm_test {
+
 using namespace lockstep;
 using kernel::packed_layout;
 using precision::bfloat16;
-
-namespace {
 
 constexpr float untouched = 768.0f;  // exact in bfloat16
 
@@ -416,4 +416,4 @@ TEST_CASE("both copies of a weight hold its elements in their places, with the b
     CHECK(wrong == 0);
 }
 
-}  // namespace
+}  // namespace amx_gemm_test

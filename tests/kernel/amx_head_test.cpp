@@ -14,11 +14,11 @@
 
 #if LOCKSTEP_TILES
 
+namespace amx_head_test {
+
 using namespace lockstep;
 using kernel::packed_layout;
 using precision::bfloat16;
-
-namespace {
 
 bool no_tiles() {
     if (kernel::arch::has_amx()) return false;
@@ -172,8 +172,6 @@ bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-}  // namespace
-
 TEST_CASE("losses and gradients of awkward sizes are those of double") {
     if (no_tiles()) return;
     std::vector<std::size_t> const sizes{1, 15, 16, 17, 31, 33, 47, 65, 100, 1000};
@@ -322,3 +320,5 @@ TEST_CASE("a label outside the vocabulary is an error that names its position") 
 }
 
 #endif
+
+}  // namespace amx_head_test

@@ -12,14 +12,14 @@
 #include "attention_reference.hpp"
 #include "lockstep/kernel/attention.hpp"
 
+namespace attention_test {
+
 using namespace lockstep;
 using namespace lockstep::kernel;
 using kernel::test::AttentionResult;
 using kernel::test::Numbers;
 using precision::bfloat16;
 using precision::float16;
-
-namespace {
 
 RandomKey const        inputs{.seed = 11, .purpose = 1, .step = 0};
 AttentionDropout const none{};
@@ -140,8 +140,6 @@ void compare_with_reference(double tolerance, std::size_t gap = 0) {
         }
     }
 }
-
-}  // namespace
 
 TEST_CASE("attention agrees with dense matrices in double, forward and backward, with and without dropout") {
     compare_with_reference<float>(2e-6);
@@ -285,3 +283,5 @@ TEST_CASE("attention refuses shapes that do not fit") {
                          Error);
     CHECK_THROWS_AS(attention_forward({2, 3, 2, 1, 4}, qkv.view, out.view, lse.view, {.probability = 1.0f}), Error);
 }
+
+}  // namespace attention_test

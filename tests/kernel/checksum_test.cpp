@@ -6,6 +6,8 @@
 #include "lockstep/kernel/checksum.hpp"
 #include "tables.hpp"
 
+namespace checksum_test {
+
 using namespace lockstep;
 
 TEST_CASE_TEMPLATE("checksums of shards add up to that of the whole", T, float, test::bfloat16, test::float16, double) {
@@ -38,3 +40,5 @@ TEST_CASE("each flipped bit, exchange and shift changes the checksum") {
     values[0]                 = -0.0f;
     CHECK(kernel::checksum(std::span(values), 0) != zeros);
 }
+
+}  // namespace checksum_test

@@ -7,6 +7,8 @@
 #include "lockstep/kernel/convert.hpp"
 #include "tables.hpp"
 
+namespace convert_test {
+
 using namespace lockstep;
 using test::bfloat16;
 using test::float16;
@@ -75,3 +77,5 @@ TEST_CASE("long conversions are the same on any number of threads; lengths are c
                          Error);
     kernel::convert(std::span<float const>{}, std::span<bfloat16>{});
 }
+
+}  // namespace convert_test

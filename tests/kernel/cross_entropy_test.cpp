@@ -6,13 +6,13 @@
 #include "lockstep/kernel/cross_entropy.hpp"
 #include "tables.hpp"
 
+namespace cross_entropy_test {
+
 using namespace lockstep;
 using test::bfloat16;
 using test::float16;
 using test::Table;
 using test::wide;
-
-namespace {
 
 using Labels = std::vector<std::int32_t>;
 
@@ -42,8 +42,6 @@ double right_loss(Table<T> const& logits, std::size_t row, std::size_t vocab, st
     for (std::size_t v = 0; v < vocab; ++v) sum += std::exp(wide(logits(row, v)) - wide(logits(row, label)));
     return std::log(sum);
 }
-
-}  // namespace
 
 TEST_CASE("TRAPS 20: cross entropy of logits 1000, 0, and of a uniform distribution over 50257") {
     test::with_each_isa([](kernel::Isa) {
@@ -159,3 +157,5 @@ TEST_CASE("a label outside the vocabulary is an error that names its position") 
     CHECK_THROWS_WITH_AS(Loss<float>(logits, 6, {0, 1}), "cross_entropy_forward: labels must be 3, found 2", Error);
     CHECK(Loss<float>(Table<float>(0, 8), 6, {}).loss.columns == 0);
 }
+
+}  // namespace cross_entropy_test

@@ -5,15 +5,15 @@
 #include "lockstep/kernel/dropout.hpp"
 #include "tables.hpp"
 
+namespace dropout_test {
+
 using namespace lockstep;
 using test::bfloat16;
 using test::float16;
 using test::Table;
 using test::wide;
 
-namespace {
 constexpr RandomKey key{.seed = 42, .purpose = 3, .step = 9};
-}
 
 TEST_CASE_TEMPLATE("an element is kept where its random number is not below the probability, and scaled once", T, float, bfloat16, float16,
                    double) {
@@ -80,3 +80,5 @@ TEST_CASE("probability 0 changes nothing, 1 is refused; what is kept may be NaN,
     Table<float> none(0, 0);
     kernel::dropout(none.view(), 0.5f, key, 0);
 }
+
+}  // namespace dropout_test

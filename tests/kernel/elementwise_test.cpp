@@ -5,6 +5,8 @@
 #include "lockstep/kernel/elementwise.hpp"
 #include "tables.hpp"
 
+namespace elementwise_test {
+
 using namespace lockstep;
 using test::bfloat16;
 using test::float16;
@@ -68,3 +70,5 @@ TEST_CASE("sums are the same on any number of threads, shapes are checked, empty
     kernel::add(none.view(), none.view());
     kernel::fill_zero(std::span<float>{});
 }
+
+}  // namespace elementwise_test

@@ -5,14 +5,14 @@
 #include "lockstep/kernel/embedding.hpp"
 #include "tables.hpp"
 
+namespace embedding_test {
+
 using namespace lockstep;
 using state::Layout;
 using test::bfloat16;
 using test::float16;
 using test::Table;
 using test::wide;
-
-namespace {
 
 constexpr Layout layouts[]{{},
                            {.panel_rows = 8, .tile_columns = 16},
@@ -52,8 +52,6 @@ std::vector<std::int32_t> some_tokens(std::size_t count, std::int32_t vocab) {
         tokens[n] = static_cast<std::int32_t>(random_bits({.seed = 5}, n) % static_cast<std::uint32_t>(vocab));
     return tokens;
 }
-
-}  // namespace
 
 TEST_CASE_TEMPLATE("a row is the token's row plus its position's, rounded once, in every layout", T, float, bfloat16, float16, double) {
     using A = precision::accumulator<T>;
@@ -157,3 +155,5 @@ TEST_CASE("tokens outside the vocabulary and wrong shapes are errors that say so
     Table<float> none(0, 4);
     kernel::embedding_forward(std::vector<std::int32_t>{}, table.matrix(), positions.matrix(), 2, none.view());
 }
+
+}  // namespace embedding_test

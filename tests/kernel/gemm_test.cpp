@@ -9,12 +9,12 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernel/gemm.hpp"
 
+namespace gemm_test {
+
 using namespace lockstep;
 using precision::bfloat16;
 using precision::float16;
 using state::Layout;
-
-namespace {
 
 constexpr float untouched = 768.0f;  // exact in every type
 
@@ -171,8 +171,6 @@ bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-}  // namespace
-
 TEST_CASE_TEMPLATE_DEFINE("products of every form agree with sums in double", Pair, products) {
     using X = typename Pair::first_type;
     using Y = typename Pair::second_type;
@@ -318,3 +316,5 @@ TEST_CASE("tiles cover the output and none is empty") {
             CHECK((tiling.rows <= 364 && tiling.columns <= 384));
         }
 }
+
+}  // namespace gemm_test

@@ -8,9 +8,9 @@
 #include "lockstep/kernel/norm.hpp"
 #include "tables.hpp"
 
-using namespace lockstep;
+namespace norm_test {
 
-namespace {
+using namespace lockstep;
 
 bool same(ExactSum a, ExactSum b) { return std::ranges::equal(a.limbs(), b.limbs()); }
 
@@ -20,8 +20,6 @@ std::vector<T> some_values(std::size_t count) {
     auto const row   = table.view().row(0);
     return {row.begin(), row.end()};
 }
-
-}  // namespace
 
 TEST_CASE_TEMPLATE("the sum of squares is that of long double, for every granule", T, float, test::bfloat16, test::float16, double) {
     for (std::size_t n : test::awkward_sizes) {
@@ -77,3 +75,5 @@ TEST_CASE("NaN and infinity make the sum NaN, whatever the granule; the empty su
     CHECK(kernel::sum_of_squares(std::span<float const>{}, 4).value() == 0.0);
     CHECK_THROWS_AS(kernel::sum_of_squares(std::span<float const>{}, 0), Error);
 }
+
+}  // namespace norm_test

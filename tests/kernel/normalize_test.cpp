@@ -5,13 +5,13 @@
 #include "lockstep/kernel/normalize.hpp"
 #include "tables.hpp"
 
+namespace normalize_test {
+
 using namespace lockstep;
 using test::bfloat16;
 using test::float16;
 using test::Table;
 using test::wide;
-
-namespace {
 
 constexpr float eps = 1e-5f;
 
@@ -54,8 +54,6 @@ Layer<double> widened(Layer<T> const& layer) {
     widen(layer.dy, result.dy);
     return result;
 }
-
-}  // namespace
 
 TEST_CASE("TRAPS 23: LayerNorm of 1, 2, 3, 4") {
     test::with_each_isa([](kernel::Isa) {
@@ -246,3 +244,5 @@ TEST_CASE("shapes are checked by sentences, empty tensors are legal") {
     none.layernorm_backward();
     CHECK(none.dgamma(0, 0) == 0.0f);
 }
+
+}  // namespace normalize_test

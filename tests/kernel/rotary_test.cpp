@@ -9,12 +9,12 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernel/rotary.hpp"
 
+namespace rotary_test {
+
 using namespace lockstep;
 using namespace lockstep::kernel;
 using precision::bfloat16;
 using precision::float16;
-
-namespace {
 
 template <class T>
 struct Matrix {
@@ -66,8 +66,6 @@ double dot(std::span<double const> x, std::span<double const> y) {
     for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
     return sum;
 }
-
-}  // namespace
 
 TEST_CASE("rotary turns every pair of a query or key head by its position, and nothing else") {
     with_each_isa([] {
@@ -151,3 +149,5 @@ TEST_CASE("rotary gives the same bits on any number of threads and refuses odd h
     Matrix<float> odd({1, 2, 1, 1, 5});
     CHECK_THROWS_WITH_AS(rotary({1, 2, 1, 1, 5}, odd.view, 10000), "rotary: the head size must be even, found 5", Error);
 }
+
+}  // namespace rotary_test

@@ -8,11 +8,11 @@
 
 #include "lockstep/kernel/arch/simd_batch.hpp"
 
+namespace simd_batch_test {
+
 using namespace lockstep::kernel::arch;
 using lockstep::precision::bfloat16;
 using lockstep::precision::float16;
-
-namespace {
 
 using Lanes              = std::array<float, width>;
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -32,8 +32,6 @@ double worst_relative(float begin, float end, F const& f, Right const& right) {
         worst = std::max(worst, std::abs(double{first_lane(f(Batch(x)))} / right(double{x}) - 1.0));
     return worst;
 }
-
-}  // namespace
 
 TEST_CASE("the exponential is right to the last bits over its whole range") {
     CHECK(worst_relative(
@@ -114,3 +112,5 @@ TEST_CASE("horizontal sums are trees, horizontal maxima keep NaN") {
     CHECK(std::isnan(first_lane(larger(Batch(1.0f), Batch(std::numeric_limits<float>::quiet_NaN())))));
     CHECK(first_lane(larger(Batch(1.0f), Batch(2.0f))) == 2.0f);
 }
+
+}  // namespace simd_batch_test

@@ -8,10 +8,10 @@
 #include "lockstep/nn/gradient_check.hpp"
 #include "lockstep/nn/llama.hpp"
 
+namespace blocks_test {
+
 using namespace lockstep;
 using namespace lockstep::nn;
-
-namespace {
 
 constexpr state::ModelSizes gpt2{.layers = 2, .heads = 3, .kv_heads = 3, .dim = 15, .ffn = 7, .vocab = 11, .sequence = 9};
 constexpr state::ModelSizes llama{.arch     = state::Architecture::llama,
@@ -64,8 +64,6 @@ Gradients run(Block block, std::size_t columns) {
     return {{y.flat().begin(), y.flat().end()}, {dx.flat().begin(), dx.flat().end()}, gradients};
 }
 
-}  // namespace
-
 TEST_CASE("a block of gpt2 is differentiated right, with dropout too") {
     for (float const dropout : {0.0f, 0.2f}) check(Gpt2Architecture::block(gpt2, {.dropout = dropout}), gpt2.dim);
 }
@@ -107,3 +105,5 @@ TEST_CASE("a model lists the root and its blocks, with distinct names and random
         CHECK(std::adjacent_find(purposes.begin(), purposes.end()) == purposes.end());
     }
 }
+
+}  // namespace blocks_test

@@ -11,9 +11,9 @@
 #include "lockstep/nn/residual.hpp"
 #include "lockstep/nn/sequential.hpp"
 
-using namespace lockstep::nn;
+namespace composition_test {
 
-namespace {
+using namespace lockstep::nn;
 
 template <class M>
 GradientCheck check(M const& module, std::size_t columns) {
@@ -89,8 +89,6 @@ struct Twice {
     void inspect(S const&, F&&) const {}
 };
 
-}  // namespace
-
 TEST_CASE("Sequential runs its modules in order and its backward is the list read from its end") {
     check(Sequential{Linear{"a", 8, 5}, Gelu{"g"}, Linear{"b", 5, 3}}, 8);
     check(Sequential{Linear{"a", 8, 5}, Dropout{0.3f}, Linear{"b", 5, 3}, Dropout{0.3f}}, 8);
@@ -147,3 +145,5 @@ TEST_CASE("tensors that were saved are shown by name") {
     module.inspect(Saved<decltype(module), float>{}, [&](std::string const& name, auto const&) { names.push_back(name); });
     CHECK(names == std::vector<std::string>{"a.input", "g.input"});
 }
+
+}  // namespace composition_test

@@ -9,10 +9,10 @@
 #include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/tensor/xtensor_storage.hpp"
 
+namespace contract_test {
+
 using namespace lockstep;
 using namespace lockstep::nn;
-
-namespace {
 
 /// Lacks nothing.
 struct Plain {
@@ -170,8 +170,6 @@ static_assert(!runs_units_forward<NoBlockForward, float> && !model<NoBlockForwar
 static_assert(!runs_units_backward<NoLossBackward, float> && !model<NoLossBackward, float>);
 static_assert(!runs_units_backward<EmbeddingStaysAsItIs, float> && !model<EmbeddingStaysAsItIs, float>);
 
-}  // namespace
-
 TEST_CASE("a key of random numbers is its own for each unit, place and version") {
     P          pass;
     auto const words = [&](std::uint32_t site) { return random_block(pass.random(site), 0); };
@@ -184,3 +182,5 @@ TEST_CASE("a key of random numbers is its own for each unit, place and version")
     pass.version = 1;
     CHECK(words(1) != second);
 }
+
+}  // namespace contract_test

@@ -4,6 +4,8 @@
 
 #include <set>
 
+namespace declaration_test {
+
 using namespace lockstep;
 using nn::Declaration;
 
@@ -51,3 +53,5 @@ TEST_CASE("the places that draw random numbers are distinct, and as many as the 
     CHECK_THROWS_AS(declaration.random_site(), Error);
     CHECK_THROWS_AS(declaration.vector("p", 1, {}), Error);
 }
+
+}  // namespace declaration_test

@@ -9,9 +9,9 @@
 
 #include "lockstep/nn/attention.hpp"
 
-using namespace lockstep;
+namespace dropout_test {
 
-namespace {
+using namespace lockstep;
 
 /// What a forward pass depends on.
 struct Call {
@@ -69,8 +69,6 @@ void depends_on_version_sample_and_place_only(F const& mask) {
     CHECK_FALSE(std::search(parts.begin() + 1, parts.end(), first.begin(), first.end()) != parts.end());  // no two samples alike
 }
 
-}  // namespace
-
 TEST_CASE("the mask of Dropout depends on version, sample and place only") {
     depends_on_version_sample_and_place_only([](Call const& call, std::uint32_t site) { return dropped(call, site); });
 }
@@ -97,3 +95,5 @@ TEST_CASE("two places of a unit are declared apart") {
     second.declare(declaration);
     CHECK(first.random_site != second.random_site);
 }
+
+}  // namespace dropout_test

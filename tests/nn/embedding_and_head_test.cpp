@@ -10,10 +10,10 @@
 #include "lockstep/nn/linear.hpp"
 #include "lockstep/nn/normalize.hpp"
 
+namespace embedding_and_head_test {
+
 using namespace lockstep;
 using namespace lockstep::nn;
-
-namespace {
 
 /// In place of a norm: x W^T without bias.
 struct Projection : Linear {};
@@ -74,8 +74,6 @@ struct Tied {
         return 0;
     }
 };
-
-}  // namespace
 
 TEST_CASE("TRAPS 15: a table that is both embedding and head gets both contributions") {
     Tied<Projection> model({"E", "", 3, 1, 2, {}}, {{Linear{"W", 2, 2, false}}, "", 3, 2}, 1, 1);
@@ -151,3 +149,5 @@ TEST_CASE("a head works through chunks of tokens as it does through all at once"
     for (std::size_t i = 0; i < gradients.size(); ++i) worst = std::max(worst, std::abs(gradients[i] - whole.gradients[i]));
     CHECK(worst < 1e-4f);
 }
+
+}  // namespace embedding_and_head_test

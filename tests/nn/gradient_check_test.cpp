@@ -4,9 +4,9 @@
 
 #include <limits>
 
-using namespace lockstep::nn;
+namespace gradient_check_test {
 
-namespace {
+using namespace lockstep::nn;
 
 /// What may be wrong with a module of a user's own.
 enum class Wrong {
@@ -106,8 +106,6 @@ GradientCheck check() {
     return check_gradients(Gain<wrong>{});
 }
 
-}  // namespace
-
 TEST_CASE("a right module of one's own passes") {
     auto const right = check<Wrong::nothing>();
     CHECK(right.worst < 1e-8);
@@ -142,3 +140,5 @@ TEST_CASE("the gradients of a parameter used twice add up") {
     CHECK(check_gradients(Squared{.first = {}, .second = {}, .counted = false}).fault ==
           "gain is used 1 times, its gradient was reported 2 times");
 }
+
+}  // namespace gradient_check_test

@@ -11,9 +11,9 @@
 #include "lockstep/nn/llama.hpp"
 #include "lockstep/tensor/arena_storage.hpp"
 
-using namespace lockstep;
+namespace initial_test {
 
-namespace {
+using namespace lockstep;
 
 constexpr state::ModelSizes gpt2_sizes{.layers = 3, .heads = 3, .kv_heads = 3, .dim = 12, .ffn = 20, .vocab = 11, .sequence = 7};
 constexpr state::ModelSizes llama_sizes{.arch     = state::Architecture::llama,
@@ -59,8 +59,6 @@ void check_initial(state::Parameter const& parameter, std::size_t layers) {
     CHECK(parameter.initial.mean == (!matrix && parameter.name.ends_with(".weight") ? 1.0f : 0.0f));  // a norm starts as the identity
     CHECK(parameter.decays == matrix);
 }
-
-}  // namespace
 
 TEST_CASE("matrices start with deviation 0.02, projections into the residual stream with 0.02 / sqrt(2 layers), norms as the identity") {
     for (auto const* units : {&gpt2.units(), &llama.units()})
@@ -124,3 +122,5 @@ TEST_CASE("the tied table is used twice, the untied one once") {
     CHECK(uses(llama, "embed_tokens") == 1);
     CHECK(uses(llama, "lm_head") == 1);
 }
+
+}  // namespace initial_test

@@ -6,10 +6,10 @@
 #include "lockstep/nn/gradient_check.hpp"
 #include "lockstep/nn/llama.hpp"
 
+namespace modules_test {
+
 using namespace lockstep::nn;
 namespace state = lockstep::state;
-
-namespace {
 
 /// y = tanh(x), and saves y: a body that keeps its output.
 struct Tanh {
@@ -57,8 +57,6 @@ state::ModelSizes const llama_sizes{.arch     = state::Architecture::llama,
                                     .vocab    = 11,
                                     .sequence = 7,
                                     .tied     = false};
-
-}  // namespace
 
 TEST_CASE("Linear has the gradients of x W^T + b") {
     check(Linear{"l", 8, 5}, {});
@@ -143,3 +141,5 @@ TEST_CASE("modules show what they saved, by name") {
           "ln_2.input ln_2.mean ln_2.rstd mlp.c_fc.input mlp.gelu.input mlp.c_proj.input ");
     CHECK(declaration.random_site() == 3);  // attention weights and both branches had one each
 }
+
+}  // namespace modules_test

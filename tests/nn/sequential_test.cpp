@@ -7,9 +7,9 @@
 #include "lockstep/nn/recompute.hpp"
 #include "lockstep/nn/residual.hpp"
 
-using namespace lockstep::nn;
+namespace sequential_test {
 
-namespace {
+using namespace lockstep::nn;
 
 struct Plain {
     template <class T>
@@ -41,8 +41,6 @@ struct Returns : Plain {
 
 template <class... Modules>
 constexpr bool chain = detail::writes_over_nothing_needed<Modules...>();
-
-}  // namespace
 
 TEST_CASE("a chain accepts modules that write over what its own modules made") {
     CHECK(chain<Plain>);
@@ -81,3 +79,5 @@ TEST_CASE("combinators say of themselves what their modules do") {
     CHECK(overwrites_gradient<Recompute<Spoils>>);
     CHECK(returns_gradient<Recompute<Returns>>);
 }
+
+}  // namespace sequential_test

@@ -9,9 +9,9 @@
 #include "lockstep/tensor/xtensor_storage.hpp"
 #include "model_run.hpp"
 
-using namespace lockstep;
+namespace transformer_test {
 
-namespace {
+using namespace lockstep;
 
 constexpr state::ModelSizes gpt2_sizes{.layers = 2, .heads = 3, .kv_heads = 3, .dim = 15, .ffn = 34, .vocab = 19, .sequence = 9};
 constexpr state::ModelSizes llama_sizes{.arch     = state::Architecture::llama,
@@ -52,8 +52,6 @@ typename Case::Run run(nn::ModelOptions const& options, std::uint64_t version = 
     return result;
 }
 
-}  // namespace
-
 TEST_CASE_TEMPLATE("a layout that permutes and pads the weights changes no bit of loss and gradients", Case, Gpt2InFloat, LlamaInBfloat16) {
     auto const identity = run<Case>({});
     CHECK(identity.loss > 21 * 0.5);
@@ -91,3 +89,5 @@ TEST_CASE("gradients of several backward passes add up") {
     CHECK(worst < 1e-5);
     CHECK(both != once);
 }
+
+}  // namespace transformer_test

@@ -5,6 +5,8 @@
 
 #include "lockstep/observe/memory_curve.hpp"
 
+namespace memory_curve_test {
+
 using namespace lockstep::observe;
 
 TEST_CASE("a curve records what has changed, and all of it at first") {
@@ -35,3 +37,5 @@ TEST_CASE("a curve records what has changed, and all of it at first") {
     curve.sample(9);
     CHECK(news() == std::map<std::uint32_t, std::uint64_t>{{gradients, first.at(gradients)}});
 }
+
+}  // namespace memory_curve_test

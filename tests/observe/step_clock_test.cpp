@@ -2,9 +2,9 @@
 
 #include "lockstep/observe/timeline.hpp"
 
-using namespace lockstep::observe;
+namespace step_clock_test {
 
-namespace {
+using namespace lockstep::observe;
 
 struct SetClock {
     Nanoseconds time = 0;
@@ -13,8 +13,6 @@ struct SetClock {
         return {[](void const* source) noexcept { return static_cast<SetClock const*>(source)->time; }, this};
     }
 };
-
-}  // namespace
 
 TEST_CASE("nested spans: every nanosecond is booked once, for the innermost one") {
     SetClock          hand;
@@ -95,3 +93,5 @@ TEST_CASE("spans of other threads, and of threads without a step, are not booked
     }
     CHECK(clock.times(60)[Activity::compute] == 0);
 }
+
+}  // namespace step_clock_test

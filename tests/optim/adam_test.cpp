@@ -10,6 +10,8 @@
 #include "lockstep/precision/float16.hpp"
 #include "trained.hpp"
 
+namespace adam_test {
+
 using doctest::Approx;
 using namespace lockstep::optim;
 
@@ -53,3 +55,5 @@ TEST_CASE("the gradient scale goes into both moments") {
     CHECK(raw.values == scaled.values);
     CHECK(raw.state == scaled.state);
 }
+
+}  // namespace adam_test

@@ -4,6 +4,8 @@
 
 #include "trained.hpp"
 
+namespace adamw_test {
+
 using doctest::Approx;
 using lockstep::optim::AdamW;
 
@@ -49,3 +51,5 @@ TEST_CASE("the bias correction holds after a million steps") {
     adamw.update({0.5f}, 0.1);  // moments at rest: a full step
     CHECK(adamw.values[0] == Approx(0.9).epsilon(1e-6));
 }
+
+}  // namespace adamw_test

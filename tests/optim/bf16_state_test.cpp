@@ -9,11 +9,11 @@
 
 #include "lockstep/optim/sgd.hpp"
 
+namespace bf16_state_test {
+
 using namespace lockstep;
 using optim::AdamW;
 using optim::Bf16State;
-
-namespace {
 
 using State = std::vector<std::vector<precision::bfloat16>>;
 
@@ -59,8 +59,6 @@ bool same(State const& a, State const& b) {
 static_assert(std::same_as<optim::StateElement<Bf16State<AdamW>, float>, precision::bfloat16>);
 static_assert(std::same_as<optim::StateElement<AdamW, float>, float>);
 static_assert(optim::elementwise_optimizer<Bf16State<optim::Sgd>, float>);
-
-}  // namespace
 
 TEST_CASE("the bits do not depend on how the elements are shared out") {
     auto const whole = trained(1000);
@@ -114,3 +112,5 @@ TEST_CASE("infinities and NaN of a state stay") {
     CHECK(std::isnan(static_cast<float>(state[0][1])));
     CHECK(static_cast<float>(state[0][2]) == 0.0f);
 }
+
+}  // namespace bf16_state_test

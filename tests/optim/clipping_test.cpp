@@ -9,6 +9,8 @@
 #include "lockstep/optim/sgd.hpp"
 #include "trained.hpp"
 
+namespace clipping_test {
+
 using doctest::Approx;
 using lockstep::ExactSum;
 using lockstep::optim::clip;
@@ -50,3 +52,5 @@ TEST_CASE("small gradients pass as they are, large ones come to the limit, a lim
     CHECK(clip_coefficient(1e30, 0) == 1.0);
     CHECK(clip(1e30, 2, 0).gradient_scale == 0.5);
 }
+
+}  // namespace clipping_test

@@ -10,12 +10,12 @@
 #include "lockstep/state/shard.hpp"
 #include "trained.hpp"
 
+namespace elementwise_test {
+
 using namespace lockstep;
 using optim::Adam;
 using optim::AdamW;
 using optim::Sgd;
-
-namespace {
 
 template <class O>
 O options() {
@@ -52,8 +52,6 @@ void same_bits_however_it_is_cut() {
     }
 }
 
-}  // namespace
-
 TEST_CASE_TEMPLATE("an update has the same bits wherever slices are cut", O, Sgd, Adam, AdamW) {
     same_bits_however_it_is_cut<O, float>();
     same_bits_however_it_is_cut<O, double>();
@@ -82,3 +80,5 @@ TEST_CASE_TEMPLATE("padding stays zero", O, Sgd, Adam, AdamW, Lion) {
         for (auto const& slot : padded.state) CHECK(slot[i] == 0);
     }
 }
+
+}  // namespace elementwise_test

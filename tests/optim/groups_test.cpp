@@ -4,17 +4,17 @@
 
 #include "trained.hpp"
 
+namespace groups_test {
+
 using namespace lockstep;
 using optim::ParameterGroups;
 
-namespace {
 state::Parameter named(std::string name, int dimensions) {
     state::Parameter parameter = a_parameter(4, dimensions);
     parameter.name             = std::move(name);
     parameter.decays           = false;
     return parameter;
 }
-}  // namespace
 
 TEST_CASE("TRAPS 19: without rules, tensors of two or more dimensions decay and others do not") {
     ParameterGroups const groups;
@@ -39,3 +39,5 @@ TEST_CASE("a rule matches by a part of the name and by dimensions, and the last 
     CHECK(groups.of(named("ln_f.bias", 1)).learning_rate == 0.5);
     CHECK(groups.of(named("c_fc.weight", 2)).decays);
 }
+
+}  // namespace groups_test

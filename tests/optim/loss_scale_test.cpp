@@ -5,6 +5,8 @@
 #include <iterator>
 #include <type_traits>
 
+namespace loss_scale_test {
+
 using namespace lockstep;
 using optim::DynamicLossScale;
 using optim::NoLossScale;
@@ -66,3 +68,5 @@ TEST_CASE("only a policy with dynamic scaling gets a scale other than 1") {
     scale.update(false);
     CHECK(scale.scale() == 1);
 }
+
+}  // namespace loss_scale_test

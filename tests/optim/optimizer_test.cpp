@@ -8,9 +8,9 @@
 #include "lockstep/optim/sgd.hpp"
 #include "trained.hpp"
 
-using namespace lockstep::optim;
+namespace optimizer_test {
 
-namespace {
+using namespace lockstep::optim;
 
 // Near misses: each lacks one thing of the contract.
 
@@ -83,8 +83,6 @@ static_assert(!elementwise_optimizer<Plain, float>);  // an optimizer, but it do
 static_assert(elementwise_optimizer<Sgd, float> && elementwise_optimizer<Adam, float>);
 static_assert(elementwise_optimizer<AdamW, float> && elementwise_optimizer<Lion, float>);
 
-}  // namespace
-
 TEST_CASE("an optimizer of a user's own, Lion, steps by the sign of its momentum and decays apart from it") {
     Trained<Lion> lion{{}, {1, 1, 1}};
     lion.update({0.5, -2, 0}, 0.1);
@@ -104,3 +102,5 @@ TEST_CASE("options are set by name and kept as they were given") {
     CHECK(Trained<AdamW>{options, {1, 2}}.state.size() == 2);
     CHECK(Trained<Sgd>{{}, {1, 2}}.state.size() == 1);
 }
+
+}  // namespace optimizer_test

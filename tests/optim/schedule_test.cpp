@@ -4,6 +4,8 @@
 
 #include <iterator>
 
+namespace schedule_test {
+
 using doctest::Approx;
 using lockstep::optim::Schedule;
 using lockstep::optim::Shape;
@@ -42,3 +44,5 @@ TEST_CASE("a warm-up as long as the run leaves no room for a fall") {
         CHECK(schedule.multiplier(5) == 0.1);
     }
 }
+
+}  // namespace schedule_test

@@ -5,6 +5,8 @@
 #include "lockstep/precision/bfloat16.hpp"
 #include "trained.hpp"
 
+namespace sgd_test {
+
 using doctest::Approx;
 using lockstep::optim::Sgd;
 using lockstep::precision::bfloat16;
@@ -78,3 +80,5 @@ TEST_CASE("TRAPS 24: updates too small for a bf16 weight add up in its master") 
     CHECK(float(bfloat16(kept.values[0])) == Approx(0.94).epsilon(4e-3));
     CHECK(float(rounded) == 1.0f);
 }
+
+}  // namespace sgd_test

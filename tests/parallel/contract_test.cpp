@@ -14,10 +14,10 @@
 #error "the rooms of this test must not include MPI"
 #endif
 
+namespace contract_test {
+
 using namespace lockstep;
 using namespace lockstep::parallel;
-
-namespace {
 
 using Compute = precision::Fp32;
 using Storage = tensor::ArenaStorage;
@@ -156,8 +156,6 @@ std::vector<float> trained(typename Strategy::Communicator const& communicator, 
     return weights;
 }
 
-}  // namespace
-
 TEST_CASE("strategies train over a communicator that knows no MPI, to the bits of Single") {
     auto const expected = trained<Single>({}, {});
     CHECK(expected[0] != 1);
@@ -174,3 +172,5 @@ TEST_CASE("strategies train over a communicator that knows no MPI, to the bits o
                 CHECK(trained<Sharded<LoneCommunicator>>({}, ahead) == expected);
             }
 }
+
+}  // namespace contract_test

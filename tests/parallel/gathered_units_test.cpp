@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+namespace gathered_units_test {
+
 using namespace lockstep;
 using namespace lockstep::parallel;
-
-namespace {
 
 /// What happened, in order: "g2" unit 2 is being collected, "w2" it was waited for, "a2" it was given out. "g2'" is its second copy.
 std::string& history() {
@@ -81,8 +81,6 @@ std::size_t count(std::string const& text, std::string const& what) {
     for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
     return found;
 }
-
-}  // namespace
 
 TEST_CASE("without prefetch a unit is collected when it is needed, again for backward, but the last and the root only once") {
     Units             units(3, 1, 0);
@@ -158,3 +156,5 @@ TEST_CASE("backward of units that compute again collects both copies") {
             CHECK(units.step() == found);
         }
 }
+
+}  // namespace gathered_units_test

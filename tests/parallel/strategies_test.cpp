@@ -13,10 +13,10 @@
 #include "lockstep/parallel/replicated.hpp"
 #include "lockstep/parallel/sharded.hpp"
 
+namespace strategies_test {
+
 using namespace lockstep;
 using namespace lockstep::parallel;
-
-namespace {
 
 static_assert(communicator<comm::Communicator>);
 static_assert(strategy<Replicated<>> && strategy<Sharded<>> && strategy<Sharded<>, precision::Bf16>);
@@ -119,8 +119,6 @@ std::vector<float> expected_gradients(std::size_t micro_steps, bool tiny = false
             }
     return result;
 }
-
-}  // namespace
 
 TEST_CASE("Replicated sums in the order of a tree over the ranks, whatever the buckets, the overlap, and who makes progress") {
     for (std::size_t micro_steps : {1u, 3u}) {
@@ -355,3 +353,5 @@ TEST_CASE("every element is owned and counted by exactly one rank of Sharded, co
         }
     }
 }
+
+}  // namespace strategies_test

@@ -6,9 +6,9 @@
 #include "lockstep/nn/llama.hpp"
 #include "lockstep/tensor/arena_storage.hpp"
 
-using namespace lockstep;
+namespace flops_test {
 
-namespace {
+using namespace lockstep;
 
 constexpr state::ModelSizes llama_sizes{.arch     = state::Architecture::llama,
                                         .layers   = 3,
@@ -29,8 +29,6 @@ std::uint64_t matrices(Model const& model, std::initializer_list<std::string_vie
             if (p.dimensions == 2 && std::find(tables.begin(), tables.end(), p.name) == tables.end()) count += p.elements();
     return count;
 }
-
-}  // namespace
 
 TEST_CASE("the count of parameters is the model's, at any sizes") {
     nn::Gpt2<tensor::ArenaStorage> const  gpt2(gpt2_sizes);
@@ -54,3 +52,5 @@ TEST_CASE("operations of a token are 6 N + 6 L C T") {
     CHECK(plan::flops_per_token(nn::gpt2_124m, 1024) == 6.0 * (12 * 12 * 768 * 768 + 50257 * 768) + 6.0 * 12 * 768 * 1024);
     CHECK(plan::flops_per_token(gpt2_sizes, 37) - plan::flops_per_token(gpt2_sizes, 36) == 6.0 * 3 * 60);
 }
+
+}  // namespace flops_test

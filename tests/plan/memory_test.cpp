@@ -13,9 +13,9 @@
 #include "lockstep/tensor/xtensor_storage.hpp"
 #include "lockstep/train/trainer.hpp"
 
-using namespace lockstep;
+namespace memory_test {
 
-namespace {
+using namespace lockstep;
 
 template <class Model, class Precision>
 double measured(state::ModelSizes const& sizes, std::size_t rows, std::size_t sequence, bool recompute) {
@@ -56,8 +56,6 @@ state::ModelSizes llama(std::size_t layers, std::size_t vocab) {
             .tied     = false};
 }
 
-}  // namespace
-
 TEST_CASE("the activations of a step are predicted within a tenth") {
     for (std::size_t const layers : {1u, 4u})
         for (std::size_t const vocab : {50u, 1000u}) {
@@ -65,3 +63,5 @@ TEST_CASE("the activations of a step are predicted within a tenth") {
             check_prediction<nn::Llama<tensor::XtensorStorage>, precision::Bf16>(llama(layers, vocab));
         }
 }
+
+}  // namespace memory_test

@@ -7,6 +7,8 @@
 
 #include "rounding.hpp"
 
+namespace bfloat16_test {
+
 using lockstep::precision::bfloat16;
 using lockstep::precision::round_stochastic;
 
@@ -77,3 +79,5 @@ TEST_CASE("stochastic rounding keeps what is a bfloat16 already, infinities and 
     float const most = bfloat16::from_bits(0x7F7F);
     CHECK(float(round_stochastic(std::nextafter(most, 0.0f), 0xFFFF)) == most);
 }
+
+}  // namespace bfloat16_test

@@ -7,6 +7,8 @@
 
 #include "rounding.hpp"
 
+namespace float16_test {
+
 using lockstep::precision::float16;
 
 TEST_CASE("all 65536 patterns are the numbers that IEEE 754 says, and come back from float as they were") {
@@ -52,3 +54,5 @@ TEST_CASE("the limits of the format") {
     CHECK(std::signbit(float(float16(-1e-30f))));
     static_assert(float16(1.0f).bits == 0x3C00);
 }
+
+}  // namespace float16_test

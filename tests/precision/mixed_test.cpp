@@ -4,9 +4,9 @@
 
 #include <type_traits>
 
-using namespace lockstep::precision;
+namespace mixed_test {
 
-namespace {
+using namespace lockstep::precision;
 
 // Near misses: each lacks one thing of the contract.
 
@@ -60,8 +60,6 @@ static_assert(!names_scaling<NoScaling> && !precision<NoScaling>);
 static_assert(!names_scaling<ScalingWithoutAnswer> && !precision<ScalingWithoutAnswer>);
 static_assert(!precision<float>);
 
-}  // namespace
-
 TEST_CASE("the named policies keep masters in fp32, and only fp16 scales its loss") {
     CHECK(std::is_same_v<Fp32::compute, float>);
     CHECK(std::is_same_v<Bf16::compute, bfloat16>);
@@ -81,3 +79,5 @@ TEST_CASE("sums of half-width types are accumulated in float") {
     CHECK(std::is_same_v<accumulator<float>, float>);
     CHECK(std::is_same_v<accumulator<double>, double>);
 }
+
+}  // namespace mixed_test

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace {
+namespace layers_test {
 
 /// Rows of rooms, lowest first. Rooms of one row do not know each other.
 std::vector<std::vector<std::string>> const rows{
@@ -172,8 +172,6 @@ std::string only_fault(std::vector<Header> headers) {
     return found.size() == 1 ? found.front() : std::to_string(found.size()) + " faults";
 }
 
-}  // namespace
-
 TEST_CASE("the headers respect the rooms, the doors and the sizes of the design") {
     auto const headers = read_tree(LOCKSTEP_HEADERS);
     REQUIRE(headers.size() > 15);
@@ -247,3 +245,5 @@ TEST_CASE("a header that is too long, lies outside of the rooms or is not guarde
     std::istringstream unguarded("#include <vector>\n");
     CHECK(only_fault({parse("nn/a.hpp", unguarded)}) == "nn/a.hpp: has no #pragma once");
 }
+
+}  // namespace layers_test

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-namespace {
+namespace readme_test {
 
 std::string text_of(std::filesystem::path const& path) {
     std::ifstream in(std::filesystem::path(LOCKSTEP_SOURCES) / path, std::ios::binary);
@@ -33,8 +33,6 @@ std::string missing_paths(std::string const& readme) {
     return missing;
 }
 
-}  // namespace
-
 TEST_CASE("the program in the README is examples/minimal.cpp") {
     std::string const readme = text_of("README.md");
     CHECK(readme.find("```cpp\n" + text_of("examples/minimal.cpp") + "```") != std::string::npos);
@@ -46,3 +44,5 @@ TEST_CASE("files that the README names exist") {
     CHECK(missing_paths(text_of("README.md")) == "");
     CHECK(missing_paths("see `nn/no_such_file.hpp` and `nn/module.hpp`") == "nn/no_such_file.hpp ");
 }
+
+}  // namespace readme_test

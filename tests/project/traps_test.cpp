@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-namespace {
+namespace traps_test {
 
 constexpr int rows = 30;
 // In two parts, so that this file holds no such name itself.
@@ -31,8 +31,6 @@ std::set<int> rows_named(std::string const& source) {
     return found;
 }
 
-}  // namespace
-
 TEST_CASE("every row of the table of right values is a named case") {
     std::set<int> found;
     for (auto const& entry : std::filesystem::recursive_directory_iterator(LOCKSTEP_TESTS))
@@ -52,3 +50,5 @@ TEST_CASE("names are found where they begin a case, and in one spelling only") {
     CHECK(rows_named("TEST_CASE(\"trap 7: a\") {}").empty());
     CHECK(rows_named("TEST_CASE(\"" + mark + "7 and 8: a\") {}").empty());
 }
+
+}  // namespace traps_test

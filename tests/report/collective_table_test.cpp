@@ -4,6 +4,8 @@
 
 #include "recorded.hpp"
 
+namespace collective_table_test {
+
 using namespace lockstep;
 using report::CollectiveRow;
 
@@ -42,3 +44,5 @@ TEST_CASE("ranks whose records do not match are taken one by one") {
     CHECK(report::collective_table(recording, 0)[1].wire_ms == doctest::Approx(0.196));
     CHECK(report::collective_table(report::Recording{{}, {{}}}, 0).empty());
 }
+
+}  // namespace collective_table_test

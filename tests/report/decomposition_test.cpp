@@ -2,9 +2,9 @@
 
 #include "lockstep/report/decomposition.hpp"
 
-using namespace lockstep::report;
+namespace decomposition_test {
 
-namespace {
+using namespace lockstep::report;
 
 constexpr std::size_t compute = 0, late_peer = 2, update = 3, whole = 6;
 
@@ -14,8 +14,6 @@ StepMetrics timed(double step_ms, double compute_ms) {
     step.compute_ms = compute_ms;
     return step;
 }
-
-}  // namespace
 
 TEST_CASE("the first step is left out of the average, unless it is the only one") {
     StepDecomposition decomposition;
@@ -49,3 +47,5 @@ TEST_CASE("the table shows times and shares, and leaves out what was not measure
           "  compute                              25.00    50.0 %  ####################\n"
           "  step                                 50.00   100.0 %\n");
 }
+
+}  // namespace decomposition_test

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace history_test {
+
 using namespace lockstep::report;
 
 TEST_CASE("a short run is kept whole, of a long one every n-th step, the first, the latest and evaluations") {
@@ -27,3 +29,5 @@ TEST_CASE("a short run is kept whole, of a long one every n-th step, the first, 
         if (steps <= 8) CHECK(kept.size() == steps);
     }
 }
+
+}  // namespace history_test

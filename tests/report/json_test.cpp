@@ -8,6 +8,8 @@
 
 #include "lockstep/report/json.hpp"
 
+namespace json_test {
+
 using lockstep::report::JsonWriter;
 
 TEST_CASE("numbers read back as the same value") {
@@ -49,3 +51,5 @@ TEST_CASE("booleans and nested objects") {
     CHECK(JsonWriter{}.add("a", true).add("b", false).raw("c", JsonWriter{}.add("d", 1).text()).text() ==
           R"({"a": true, "b": false, "c": {"d": 1}})");
 }
+
+}  // namespace json_test

@@ -10,6 +10,8 @@
 
 #include "lockstep/report/machine.hpp"
 
+namespace machine_test {
+
 using namespace lockstep::report;
 
 TEST_CASE("processor and memory are read where the system tells them, and stay unknown elsewhere") {
@@ -73,3 +75,5 @@ TEST_CASE("a machine is described by what is known of it") {
     CHECK(describe({"CPU", 1, {}}) == "CPU, 1 core");
     CHECK(describe({"CPU", 0, {}}) == "CPU");
 }
+
+}  // namespace machine_test

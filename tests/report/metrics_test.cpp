@@ -12,10 +12,10 @@
 
 #include "lockstep/report/metrics.hpp"
 
+namespace metrics_test {
+
 using namespace lockstep::report;
 using nlohmann::ordered_json;
-
-namespace {
 
 std::vector<std::string> const keys{"step",
                                     "loss",
@@ -73,8 +73,6 @@ std::string refusal(Call&& call) {
 }
 
 bool contains(std::string const& text, std::string const& part) { return text.find(part) != text.npos; }
-
-}  // namespace
 
 TEST_CASE("a step without measurements has every key, in the documented order, as null") {
     auto const read = ordered_json::parse(to_json({.step = 1}));
@@ -176,3 +174,5 @@ TEST_CASE("a file that cannot be opened or written is an input error that names 
         CHECK(contains(sentence, "step 9 cannot be written: No space left on device"));
     }
 }
+
+}  // namespace metrics_test

@@ -14,10 +14,10 @@
 
 #include "recorded.hpp"
 
+namespace page_test {
+
 using namespace lockstep;
 using nlohmann::json;
-
-namespace {
 
 report::Page example() {
     report::Page page;
@@ -91,8 +91,6 @@ std::pair<std::string, std::string> shown(std::string const& html) {
     REQUIRE(code == 0);
     return {dom.str(), log.str()};
 }
-
-}  // namespace
 
 TEST_CASE("the page needs nothing but itself") {
     std::string const html = report::html(example());
@@ -169,3 +167,5 @@ TEST_CASE("a browser shows the page without an error, with the right numbers") {
     CHECK(said.find("CONSOLE") == said.npos);
     CHECK(empty.find("No step was recorded.") != empty.npos);
 }
+
+}  // namespace page_test

@@ -4,6 +4,8 @@
 
 #include "lockstep/report/readable.hpp"
 
+namespace readable_test {
+
 using namespace lockstep::report;
 
 TEST_CASE("bytes are shown in the largest unit that leaves one, with three digits") {
@@ -49,3 +51,5 @@ TEST_CASE("numbers with fixed decimals survive what is not finite") {
     CHECK(fixed(std::numeric_limits<double>::quiet_NaN(), 2) == "nan");
     CHECK(fixed(-std::numeric_limits<double>::infinity(), 2) == "-inf");
 }
+
+}  // namespace readable_test

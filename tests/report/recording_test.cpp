@@ -4,10 +4,10 @@
 
 #include "lockstep/comm/environment.hpp"
 
+namespace recording_test {
+
 using namespace lockstep;
 using observe::Event;
-
-namespace {
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -22,8 +22,6 @@ std::vector<observe::Record> of_rank(int rank, std::uint32_t first, std::uint32_
     }
     return records;
 }
-
-}  // namespace
 
 TEST_CASE("rank 0 gets the records of all ranks, by thread, on the shared clock") {
     auto const&                world = environment().world();
@@ -84,3 +82,5 @@ TEST_CASE("records that were overwritten before they were copied are counted") {
         CHECK(rank.lost + rank.threads[0].records.size() == observe::Track::capacity + 50 + observe::categories);
     if (world.rank() == 0) CHECK(all.ranks[0].lost >= 50);
 }
+
+}  // namespace recording_test

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace slow_rank_test {
+
 using lockstep::report::SlowRank;
 
 TEST_CASE("the rank that cost most is named, with where it lost the time") {
@@ -20,3 +22,5 @@ TEST_CASE("nobody is named where nobody was late by more than a twentieth of a s
     ranks.add({.rank = 1, .ms = 5.1, .where = ""}, 100);
     CHECK(ranks.sentence() == "rank 1 came last in 1 of 2 steps, 5.1 ms behind the others");
 }
+
+}  // namespace slow_rank_test

@@ -9,9 +9,9 @@
 
 #include "lockstep/report/terminal.hpp"
 
-using namespace lockstep::report;
+namespace terminal_test {
 
-namespace {
+using namespace lockstep::report;
 
 StepMetrics measured(std::uint64_t step) {
     StepMetrics metrics{.step = step, .loss = 2.5, .grad_norm = 1.25};
@@ -27,8 +27,6 @@ bool contains(std::string const& text, std::string const& part) { return text.fi
 auto lines_of(std::string const& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 Screen bar_screen(std::size_t width) { return {.interactive = true, .width = width, .redraw = std::chrono::milliseconds(0)}; }
-
-}  // namespace
 
 TEST_CASE("a run writes about fifty plain lines, the first and the last step among them") {
     for (std::uint64_t const first : {0u, 1000u})
@@ -175,3 +173,5 @@ TEST_CASE("standard output of a test is no terminal or has a width") {
     CHECK(screen.width > 0);
     CHECK((screen.interactive || !screen.color));
 }
+
+}  // namespace terminal_test

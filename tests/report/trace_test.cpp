@@ -5,6 +5,8 @@
 #include "perfetto.hpp"
 #include "recorded.hpp"
 
+namespace trace_test {
+
 using namespace lockstep;
 using test::checked_trace;
 using test::json;
@@ -76,3 +78,5 @@ TEST_CASE("an empty recording is a trace without slices") {
     none.ranks.resize(2);
     CHECK(checked_trace(report::TraceWriter(none).text()).empty());
 }
+
+}  // namespace trace_test

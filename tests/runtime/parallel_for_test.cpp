@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+namespace parallel_for_test {
+
 using lockstep::runtime::grain;
 using lockstep::runtime::parallel_for;
 using lockstep::runtime::Threads;
@@ -60,3 +62,5 @@ TEST_CASE("run hands back what its body returns, and errors come through") {
     }),
                     int);
 }
+
+}  // namespace parallel_for_test

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <thread>
 
+namespace scratch_test {
+
 using lockstep::runtime::ScratchFrame;
 namespace observe = lockstep::observe;
 
-namespace {
 std::size_t held() { return observe::ledger()[observe::Category::scratch].now.load(); }
-}  // namespace
 
 TEST_CASE("spans of a frame are aligned and apart, those of an inner frame too") {
     ScratchFrame outer;
@@ -80,3 +80,5 @@ TEST_CASE("an empty span as the first of a thread is no allocation of nothing") 
         CHECK(frame.take<float>(1).data() != nullptr);
     }).join();
 }
+
+}  // namespace scratch_test

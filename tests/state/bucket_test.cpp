@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-using namespace lockstep::state;
+namespace bucket_test {
 
-namespace {
+using namespace lockstep::state;
 
 /// Vectors of these sizes, one after another.
 Unit unit_of(std::string name, std::vector<std::size_t> const& sizes) {
@@ -28,8 +28,6 @@ std::vector<Range> ranges(std::vector<GradientBucket> const& buckets) {
     for (GradientBucket const& bucket : buckets) result.push_back(bucket.range);
     return result;
 }
-
-}  // namespace
 
 TEST_CASE("units lie one after another in the flat buffer") {
     CHECK(unit_offsets(units) == std::vector<std::size_t>{0, 14, 26, 38});
@@ -94,3 +92,5 @@ TEST_CASE("without buckets nothing is ever ready") {
     Readiness readiness(units, {});
     for (std::size_t p = 0; p < 3; ++p) CHECK_FALSE(readiness.contributed(1, p));
 }
+
+}  // namespace bucket_test

@@ -4,12 +4,12 @@
 
 #include <vector>
 
+namespace layout_test {
+
 using lockstep::state::Layout;
 using lockstep::state::Matrix;
 using lockstep::state::MatrixMap;
 using lockstep::state::TileOrder;
-
-namespace {
 
 std::vector<Layout> const layouts{
     {},
@@ -32,8 +32,6 @@ void for_each_map(F const& f) {
         for (std::size_t rows : {1u, 3u, 7u, 32u, 33u, 60u})
             for (std::size_t columns : {1u, 5u, 8u, 16u, 33u, 64u}) f(MatrixMap(rows, columns, layout));
 }
-
-}  // namespace
 
 TEST_CASE("a layout is a permutation: each element has a place of its own, the rest is padding") {
     for_each_map([](MatrixMap const& map) {
@@ -110,3 +108,5 @@ TEST_CASE("a matrix reads and writes through its layout") {
     CHECK(read.rows() == 5);
     CHECK(read.columns() == 7);
 }
+
+}  // namespace layout_test

@@ -4,11 +4,11 @@
 
 #include "lockstep/state/model_sizes.hpp"
 
+namespace model_sizes_test {
+
 using namespace lockstep;
 using state::Architecture;
 using state::ModelSizes;
-
-namespace {
 
 std::string fault(ModelSizes const& sizes) {
     try {
@@ -28,8 +28,6 @@ ModelSizes with(ModelSizes sizes, Change const& change) {
     change(sizes);
     return sizes;
 }
-
-}  // namespace
 
 TEST_CASE("sizes that fit are accepted") {
     CHECK(fault({}).empty());
@@ -71,3 +69,5 @@ TEST_CASE("architectures have names") {
     CHECK_FALSE(state::find_architecture("gpt3"));
     CHECK(state::name(Architecture::llama) == "llama");
 }
+
+}  // namespace model_sizes_test

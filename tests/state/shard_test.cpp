@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-using namespace lockstep::state;
+namespace shard_test {
 
-namespace {
+using namespace lockstep::state;
 
 /// A unit of matrices that lie one after the other, with room to spare at the end.
 Unit unit_of(std::vector<MatrixMap> const& maps, std::size_t spare = 0) {
@@ -36,8 +36,6 @@ bool cover(std::vector<Range> const& ranges, std::size_t size) {
     }
     return begin == size;
 }
-
-}  // namespace
 
 TEST_CASE("TRAPS 16: shards that do not come out even") {
     struct Case {
@@ -80,3 +78,5 @@ TEST_CASE("even ranges begin where the whole begins") {
     CHECK(ranges == std::vector<Range>{{10, 12}, {12, 14}, {14, 16}, {16, 17}});
     CHECK(sizes(even_ranges({5, 5}, 2)) == "0 0 ");
 }
+
+}  // namespace shard_test

@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+namespace unit_test {
+
 using namespace lockstep::state;
 
 TEST_CASE("ranges intersect, and where they do not the result is empty") {
@@ -47,3 +49,5 @@ TEST_CASE("padding does not count among the elements of units") {
     units[1].parameters = {vector};
     CHECK(element_count(units) == 15 + 4 + 4);
 }
+
+}  // namespace unit_test

@@ -8,10 +8,10 @@
 #include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/tensor/xtensor_storage.hpp"
 
+namespace storage_test {
+
 using namespace lockstep::tensor;
 using lockstep::observe::Category;
-
-namespace {
 
 // Near misses: each lacks one thing of the contract.
 
@@ -82,8 +82,6 @@ template <class T, std::size_t Rank>
 void fill(View<T, Rank> view, T value) {
     std::fill_n(view.data(), view.size(), value);
 }
-
-}  // namespace
 
 TEST_CASE_TEMPLATE("a buffer is zero, aligned, booked to the byte under its category, and given back", S, ArenaStorage, XtensorStorage) {
     std::size_t const before = held();
@@ -184,3 +182,5 @@ TEST_CASE("storage in xtensor containers holds exactly what is in use") {
     workspace.rewind(mark);
     CHECK(held(Category::activations) == 0);
 }
+
+}  // namespace storage_test

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+namespace view_test {
+
 using lockstep::Error;
 using lockstep::tensor::View;
 
@@ -82,3 +84,5 @@ TEST_CASE("a read-only view keeps the strides") {
     CHECK(line(59) == 59);
     CHECK(line.flat().data() == memory.data());
 }
+
+}  // namespace view_test

@@ -13,9 +13,9 @@
 #include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/tensor/xtensor_storage.hpp"
 
-using namespace lockstep::tensor;
+namespace workspace_test {
 
-namespace {
+using namespace lockstep::tensor;
 
 struct Live {
     View<float, 1> view;
@@ -38,8 +38,6 @@ bool counts_up(View<float, 1> view) {
         if (view(i) != static_cast<float>(i % 65536)) return false;
     return true;
 }
-
-}  // namespace
 
 TEST_CASE_TEMPLATE("live tensors stay as they are, whatever else is taken, kept and given back", S, ArenaStorage, XtensorStorage) {
     using Workspace = typename S::Workspace;
@@ -149,3 +147,5 @@ TEST_CASE("memory that cannot be had is named with its use and size") {
                       found);
     }
 }
+
+}  // namespace workspace_test

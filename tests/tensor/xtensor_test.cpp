@@ -7,6 +7,8 @@
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/tensor/xtensor_storage.hpp"
 
+namespace xtensor_test {
+
 using lockstep::precision::bfloat16;
 using lockstep::tensor::as_xtensor;
 using lockstep::tensor::View;
@@ -102,3 +104,5 @@ TEST_CASE("whatever is assigned to a view with gaps leaves the gaps alone") {
     CHECK(after([](auto& columns) { xt::noalias(columns) = xt::zeros<float>({3, 2}); }) == Memory{0, 0, 0, 3, 0, 0, 6, 0, 0});
     CHECK(after([](auto& columns) { std::swap(columns(0, 0), columns(2, 1)); }) == Memory{0, 8, 2, 3, 4, 5, 6, 7, 1});
 }
+
+}  // namespace xtensor_test

@@ -14,9 +14,9 @@
 #include "lockstep/optim/adamw.hpp"
 #include "run.hpp"
 
-using lockstep::Error;
+namespace agreement_test {
 
-namespace {
+using lockstep::Error;
 
 /// The sentence of the error that the body raises.
 template <class Body>
@@ -38,8 +38,6 @@ std::string rest() { return ranks() == 2 ? "rank 0" : "the others"; }
 bool names_rank(std::string const& sentence, std::size_t rank) {
     return says(sentence, "rank " + std::to_string(rank) + " differs from " + rest());
 }
-
-}  // namespace
 
 TEST_CASE("TRAPS 26: a rank started from another seed is named by every rank") {
     for (Strategy const strategy : {Strategy::replicated, Strategy::sharded})
@@ -181,3 +179,5 @@ TEST_CASE("an optimizer with other options has another digest") {
     CHECK(usual != behaviour_digest<AdamW, float>(AdamW{.epsilon = 1e-3}));
     CHECK(usual != behaviour_digest<AdamW, float>(AdamW{.weight_decay = 0}));
 }
+
+}  // namespace agreement_test

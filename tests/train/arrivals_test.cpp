@@ -5,13 +5,13 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/environment.hpp"
 
+namespace arrivals_test {
+
 using namespace lockstep;
 using observe::Activity;
 using observe::Event;
 using observe::Nanoseconds;
 using observe::Span;
-
-namespace {
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -93,8 +93,6 @@ StepResult one_step(VirtualRank& r, Nanoseconds start, Nanoseconds slower) {
     }
     return r.end(now + 30);
 }
-
-}  // namespace
 
 TEST_CASE("a wait is split at the moment when the last rank came") {
     if (world().size() == 1) return;
@@ -190,3 +188,5 @@ TEST_CASE("a step whose records were overwritten is not split, and does not stop
     CHECK(result.times[Activity::gradients_wait] == 50);
     CHECK(result.times[Activity::late_peer] == 0);
 }
+
+}  // namespace arrivals_test

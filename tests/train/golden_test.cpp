@@ -8,7 +8,7 @@
 #include "cases.hpp"
 #include "run.hpp"
 
-namespace {
+namespace golden_test {
 
 constexpr double losses[]{3.1083410153818645, 2.74359570823723, 2.7895669057523667, 2.713551013735256};
 constexpr double norms[]{1.3559311709467567, 4.094605871659681, 1.6744098921685755, 4.251397684130142};
@@ -82,8 +82,6 @@ void check_golden(Maker& make, Tolerance tolerance) {
                 }
 }
 
-}  // namespace
-
 TEST_CASE("the golden case comes out in double precision on every strategy, number of ranks and of micro-steps") {
     check_golden(gpt2_fp64, {1e-12, 1e-11});
 }
@@ -117,3 +115,5 @@ TEST_CASE("the golden case starts from its safetensors, and ends at those") {
         }
     CHECK(worst < 2e-5);
 }
+
+}  // namespace golden_test

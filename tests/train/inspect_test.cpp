@@ -14,15 +14,13 @@
 #include "run.hpp"
 #include "scripted_model.hpp"
 
-namespace {
+namespace inspect_test {
 
 constexpr lockstep::state::ModelSizes sizes{.layers = 2, .heads = 2, .kv_heads = 2, .dim = 8, .ffn = 12, .vocab = 11, .sequence = 5};
 
 using Names = std::vector<std::string>;
 
 bool contains(Names const& names, std::string const& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
-
-}  // namespace
 
 TEST_CASE("expressions of a live trainer have the shape of their tensor and read what is there") {
     lockstep::Trainer<Scripted<lockstep::tensor::ArenaStorage>, lockstep::precision::Fp32, lockstep::optim::Sgd,
@@ -152,3 +150,5 @@ TEST_CASE("a batch that does not fit is refused by a sentence that says what was
     CHECK_THROWS_WITH_AS(run->step(missing.all(), 0), doctest::Contains("9 labels"), lockstep::Error);
     CHECK(run->step(random_rows(2, 5, 11, 1).all(), 0).applied);
 }
+
+}  // namespace inspect_test

@@ -7,9 +7,9 @@
 #include "lockstep/observe/ledger.hpp"
 #include "run.hpp"
 
-using lockstep::observe::Category;
+namespace memory_test {
 
-namespace {
+using lockstep::observe::Category;
 
 struct Held {
     std::size_t parameters, masters, gradients, optimizer_state, gathered, buckets;
@@ -27,8 +27,6 @@ std::size_t elements(Run const& run) { return lockstep::state::element_count(run
 constexpr lockstep::state::ModelSizes gpt2{.layers = 2, .heads = 2, .kv_heads = 2, .dim = 16, .ffn = 24, .vocab = 31, .sequence = 8};
 constexpr lockstep::state::ModelSizes llama{
     .arch = lockstep::state::Architecture::llama, .layers = 2, .heads = 2, .dim = 16, .ffn = 24, .vocab = 31, .sequence = 8, .tied = false};
-
-}  // namespace
 
 TEST_CASE("model state is 16 bytes a parameter in fp32 and 18 in bf16 with Adam, to the byte") {
     RunOptions plain;
@@ -102,3 +100,5 @@ TEST_CASE("all that a run booked is given back with it, and a step reports its p
         lockstep::observe::ledger()[Category::scratch].now.load() - scratch_before;  // of the threads, which live on
     CHECK(lockstep::observe::ledger().total().now.load() == before + scratch);
 }
+
+}  // namespace memory_test

@@ -8,10 +8,10 @@
 #include "cases.hpp"
 #include "run.hpp"
 
+namespace same_bits_test {
+
 using lockstep::parallel::Accumulate;
 using lockstep::parallel::Reshard;
-
-namespace {
 
 constexpr lockstep::state::ModelSizes sizes{.layers = 3, .heads = 3, .kv_heads = 3, .dim = 12, .ffn = 20, .vocab = 19, .sequence = 7};
 
@@ -52,8 +52,6 @@ RunOptions options_of(std::size_t micro_batch, lockstep::parallel::Options strat
     options.strategy = strategy;
     return options;
 }
-
-}  // namespace
 
 TEST_CASE("every strategy trains like Single on the concatenated batch, dropout included") {
     auto const expected = train(gpt2_fp64, Strategy::single, options_of(0));
@@ -190,3 +188,5 @@ TEST_CASE("more ranks than granules leave some shards empty, and the model still
     auto const weights = run->weights();
     for (std::size_t k = 0; k < 5; ++k) CHECK(weights[k] == doctest::Approx(1 - 0.1 * static_cast<double>(k + 1)));
 }
+
+}  // namespace same_bits_test

@@ -14,10 +14,10 @@
 #include "lockstep/train/trainer.hpp"
 #include "scripted_model.hpp"
 
+namespace slow_rank_test {
+
 using namespace lockstep;
 using observe::Activity;
-
-namespace {
 
 struct Delay {
     bool                      backward = true;
@@ -79,8 +79,6 @@ LatePeer named(Delay const& wanted) {
     return worst;
 }
 
-}  // namespace
-
 TEST_CASE_TEMPLATE("the slow rank, its phase and its unit are named within three steps", Strategy, parallel::Replicated<>,
                    parallel::Sharded<>) {
     using Phase = LatePeer::Phase;
@@ -93,3 +91,5 @@ TEST_CASE_TEMPLATE("the slow rank, its phase and its unit are named within three
             CHECK(late.unit == 1 + layer);
         }
 }
+
+}  // namespace slow_rank_test

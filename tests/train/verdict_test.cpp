@@ -8,7 +8,7 @@
 #include "run.hpp"
 #include "scripted_model.hpp"
 
-namespace {
+namespace verdict_test {
 
 /// Rows of one parameter's slopes; rows are filled up with ignored labels.
 Rows slopes(std::size_t length, std::initializer_list<std::vector<std::int32_t>> rows) {
@@ -33,8 +33,6 @@ Rows on_one_rank(std::vector<std::int32_t> const& values, std::size_t holder) {
 }
 
 lockstep::data::Batch batch_of(Strategy strategy, Rows const& rows) { return strategy == Strategy::single ? rows.all() : rows.mine(); }
-
-}  // namespace
 
 TEST_CASE("TRAPS 1: every valid token weighs the same, however tokens are shared out to ranks and micro-steps") {
     Rows const rows = slopes(3, {{1, 1, 1}, {}, {5}, {2, 4, 6}});
@@ -200,3 +198,5 @@ TEST_CASE("TRAPS 24: updates that are lost in a bf16 weight are kept in its mast
         CHECK(last.loss == static_cast<double>(lockstep::precision::bfloat16(0.94f)));
     }
 }
+
+}  // namespace verdict_test

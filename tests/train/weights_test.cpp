@@ -8,7 +8,7 @@
 #include "cases.hpp"
 #include "run.hpp"
 
-namespace {
+namespace weights_test {
 
 constexpr lockstep::state::ModelSizes sizes{.layers = 2, .heads = 2, .kv_heads = 2, .dim = 8, .ffn = 12, .vocab = 11, .sequence = 5};
 
@@ -20,8 +20,6 @@ void remove_folder(std::filesystem::path const& path) {
     if (rank() == 0) std::filesystem::remove_all(path);
     world().barrier();
 }
-
-}  // namespace
 
 TEST_CASE("exported weights load equal to the bit on every strategy, layout and group of ranks") {
     for (Strategy const from : strategies) {
@@ -91,3 +89,5 @@ TEST_CASE("weights that cannot be read, or are others, on one rank are an error 
     }
     std::filesystem::remove_all(path);
 }
+
+}  // namespace weights_test
