@@ -15,9 +15,10 @@ enum class Isa { scalar, simd, amx };
 
 constexpr std::string_view name(Isa isa) noexcept { return isa == Isa::scalar ? "scalar" : isa == Isa::simd ? "simd" : "amx"; }
 
-/// True where the machine can run the family as this program was compiled. The `simd` family uses the compile-time instruction set.
+/// True where this program holds the family and the machine can run it as compiled. The `simd` family uses the compile-time instruction
+/// set.
 inline bool available(Isa isa) noexcept {
-    if (isa == Isa::scalar) return true;
+    if (isa == Isa::scalar) return LOCKSTEP_SCALAR_KERNELS != 0;
     if (isa == Isa::amx && !arch::has_amx()) return false;
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
     bool runs = true;
@@ -38,7 +39,7 @@ inline bool available(Isa isa) noexcept {
 
 namespace detail {
 inline std::atomic<Isa>& chosen_isa() noexcept {
-    static std::atomic<Isa> isa{available(Isa::amx) ? Isa::amx : available(Isa::simd) ? Isa::simd : Isa::scalar};
+    static std::atomic<Isa> isa{available(Isa::amx) ? Isa::amx : available(Isa::simd) || !available(Isa::scalar) ? Isa::simd : Isa::scalar};
     return isa;
 }
 }  // namespace detail
@@ -46,8 +47,10 @@ inline std::atomic<Isa>& chosen_isa() noexcept {
 /// The family in use.
 inline Isa isa() noexcept { return detail::chosen_isa().load(std::memory_order_relaxed); }
 
-/// Caps the family in use; asking for more than the machine has is an input error.
+/// Caps the family in use; asking for more than the machine or the program has is an input error.
 inline void use(Isa wanted) {
+    if (wanted == Isa::scalar && !available(wanted))
+        input_error("isa: this program holds no scalar kernels: it must be compiled with LOCKSTEP_SCALAR_KERNELS=1");
     if (!available(wanted)) input_error("isa: this machine cannot run the ", name(wanted), " kernels that this program was compiled with");
     detail::chosen_isa().store(wanted, std::memory_order_relaxed);
 }
@@ -55,7 +58,10 @@ inline void use(Isa wanted) {
 /// Calls f with the tag of the family in use. Kernels that have an `amx` version ask for it themselves: most have none.
 template <class F>
 decltype(auto) with_arch(F&& f) {
-    return isa() == Isa::scalar ? f(arch::scalar{}) : f(arch::simd{});
+#if LOCKSTEP_SCALAR_KERNELS
+    if (isa() == Isa::scalar) return f(arch::scalar{});
+#endif
+    return f(arch::simd{});
 }
 
 }  // namespace lockstep::kernel

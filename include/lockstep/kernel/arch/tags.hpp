@@ -8,6 +8,12 @@
 #define LOCKSTEP_TILES 0
 #endif
 
+/// 1 where the program shall hold the scalar kernels too, the reference of tests and of `--isa scalar`: a fifth of its compile time.
+/// The same in the whole program.
+#if !defined(LOCKSTEP_SCALAR_KERNELS)
+#define LOCKSTEP_SCALAR_KERNELS 0
+#endif
+
 namespace lockstep::kernel::arch {
 
 struct scalar {};         // plain loops: the reference of every test

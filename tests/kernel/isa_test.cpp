@@ -1,0 +1,38 @@
+// Compiled as a user's program is: without the scalar kernels.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <type_traits>
+
+#include "lockstep/kernel/isa.hpp"
+
+namespace isa_test {
+
+using namespace lockstep;
+using kernel::Isa;
+
+TEST_CASE("a program without scalar kernels refuses to use them, and keeps what it had") {
+    CHECK_FALSE(kernel::available(Isa::scalar));
+    Isa const   before = kernel::isa();
+    std::string refused;
+    try {
+        kernel::use(Isa::scalar);
+    } catch (Error const& error) {
+        refused = error.what();
+        CHECK(error.fault() == Fault::input);
+    }
+    CHECK(refused == "isa: this program holds no scalar kernels: it must be compiled with LOCKSTEP_SCALAR_KERNELS=1");
+    CHECK(kernel::isa() == before);
+    CHECK(before != Isa::scalar);
+}
+
+TEST_CASE("families that the machine has can be chosen, and the tag is that of the family") {
+    Isa const before = kernel::isa();
+    kernel::use(Isa::simd);
+    CHECK(kernel::isa() == Isa::simd);
+    CHECK(kernel::with_arch([](auto tag) { return std::is_same_v<decltype(tag), kernel::arch::simd>; }));
+    kernel::use(before);
+}
+
+}  // namespace isa_test
