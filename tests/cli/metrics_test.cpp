@@ -1,5 +1,6 @@
 // The JSONL file: keys, types, what the numbers must have to do with each other.
 
+#include "../report/metrics_keys.hpp"
 #include "program.hpp"
 
 namespace metrics_test {
@@ -9,30 +10,6 @@ using namespace lockstep::test;
 Words const small{"--layers", "2",  "--heads",        "2",  "--dim",    "32", "--vocab", "64",
                   "--seq",    "16", "--global-batch", "12", "--sample", "0",  "--order", "sequential"};
 
-char const* const keys[]{"step",
-                         "loss",
-                         "grad_norm",
-                         "lr",
-                         "tokens",
-                         "valid_tokens",
-                         "applied",
-                         "skip_reason",
-                         "loss_scale",
-                         "step_ms",
-                         "compute_ms",
-                         "exposed_comm_ms",
-                         "late_peer_ms",
-                         "update_ms",
-                         "data_ms",
-                         "other_ms",
-                         "comm_ms",
-                         "tokens_per_s",
-                         "tflops",
-                         "mfu",
-                         "mem_peak_bytes",
-                         "mem_peak_forward_bytes",
-                         "mem_peak_backward_bytes",
-                         "mem"};
 char const* const categories[]{"params", "master", "grads", "optimizer", "activations", "gathered", "buckets", "scratch"};
 
 bool number_or_null(nlohmann::ordered_json const& value) { return value.is_null() || value.is_number(); }
@@ -41,13 +18,13 @@ void check_types(nlohmann::ordered_json const& line) {
     INFO(line.dump());
     std::size_t k = 0;
     for (auto const& [key, value] : line.items()) {
-        if (k < std::size(keys)) {
-            CHECK(key == keys[k++]);  // in this order
+        if (k < metrics_keys.size()) {
+            CHECK(key == metrics_keys[k++]);  // in this order
         } else {
             CHECK((key == "val_loss" || key == "nonfinite"));
         }
     }
-    CHECK(k == std::size(keys));
+    CHECK(k == metrics_keys.size());
     for (char const* key : {"step", "tokens", "valid_tokens", "mem_peak_bytes", "mem_peak_forward_bytes", "mem_peak_backward_bytes"})
         CHECK_MESSAGE(line.at(key).is_number_unsigned(), key);
     for (char const* key : {"lr", "loss_scale", "step_ms", "compute_ms", "exposed_comm_ms", "update_ms", "data_ms", "other_ms",

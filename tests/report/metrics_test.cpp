@@ -11,36 +11,14 @@
 #include <vector>
 
 #include "lockstep/report/metrics.hpp"
+#include "metrics_keys.hpp"
 
 namespace metrics_test {
 
 using namespace lockstep::report;
 using nlohmann::ordered_json;
 
-std::vector<std::string> const keys{"step",
-                                    "loss",
-                                    "grad_norm",
-                                    "lr",
-                                    "tokens",
-                                    "valid_tokens",
-                                    "applied",
-                                    "skip_reason",
-                                    "loss_scale",
-                                    "step_ms",
-                                    "compute_ms",
-                                    "exposed_comm_ms",
-                                    "late_peer_ms",
-                                    "update_ms",
-                                    "data_ms",
-                                    "other_ms",
-                                    "comm_ms",
-                                    "tokens_per_s",
-                                    "tflops",
-                                    "mfu",
-                                    "mem_peak_bytes",
-                                    "mem_peak_forward_bytes",
-                                    "mem_peak_backward_bytes",
-                                    "mem"};
+std::vector<std::string> const keys(lockstep::test::metrics_keys.begin(), lockstep::test::metrics_keys.end());
 
 std::vector<std::string> keys_of(ordered_json const& object) {
     std::vector<std::string> names;

@@ -1,0 +1,34 @@
+#pragma once
+// The keys of a line of metrics, in their order: the contract of `--metrics`.
+
+#include <array>
+#include <string_view>
+
+namespace lockstep::test {
+
+inline constexpr std::array<std::string_view, 24> metrics_keys{"step",
+                                                               "loss",
+                                                               "grad_norm",
+                                                               "lr",
+                                                               "tokens",
+                                                               "valid_tokens",
+                                                               "applied",
+                                                               "skip_reason",
+                                                               "loss_scale",
+                                                               "step_ms",
+                                                               "compute_ms",
+                                                               "exposed_comm_ms",
+                                                               "late_peer_ms",
+                                                               "update_ms",
+                                                               "data_ms",
+                                                               "other_ms",
+                                                               "comm_ms",
+                                                               "tokens_per_s",
+                                                               "tflops",
+                                                               "mfu",
+                                                               "mem_peak_bytes",
+                                                               "mem_peak_forward_bytes",
+                                                               "mem_peak_backward_bytes",
+                                                               "mem"};
+
+}  // namespace lockstep::test
