@@ -20,6 +20,17 @@ TEST_CASE_TEMPLATE("checksums of shards add up to that of the whole", T, float, 
     CHECK(kernel::checksum(std::span<T>{}, 5) == 0);
 }
 
+TEST_CASE("the checksum of bytes on one thread is that of the elements") {
+    std::vector<float> values(1000);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 400;
+    std::span<float const> const all(values);
+    CHECK(kernel::mixed_sum(4, std::as_bytes(all), 7) == kernel::checksum(all, 7));
+    CHECK(kernel::mixed_sum(4, std::as_bytes(all.first(300)), 7) + kernel::mixed_sum(4, std::as_bytes(all.subspan(300)), 307) ==
+          kernel::checksum(all, 7));
+    std::vector<precision::bfloat16> const narrow{precision::bfloat16(1.5f), precision::bfloat16(-2.0f)};
+    CHECK(kernel::mixed_sum(2, std::as_bytes(std::span(narrow)), 0) == kernel::checksum(std::span(narrow), 0));
+}
+
 TEST_CASE("each flipped bit, exchange and shift changes the checksum") {
     std::vector<float>      values(64, 1.0f);
     std::set<std::uint64_t> seen{kernel::checksum(std::span(values), 0)};

@@ -90,6 +90,12 @@ public:
         read_bytes(info, 0, std::as_writable_bytes(out));
     }
 
+    /// Elements from `first` on of a tensor of any type, as they lie in the file.
+    void read_raw(TensorInfo const& tensor, std::uint64_t first, std::span<std::byte> out) const {
+        check_range(tensor, first, out.size() / bytes(tensor.dtype));
+        read_bytes(tensor, first, out);
+    }
+
     /// A sentence about one tensor.
     template <class Found>
     [[noreturn]] void refuse(TensorInfo const& tensor, std::string_view expected, Found const& found) const {

@@ -107,6 +107,9 @@ public:
         append_bytes(index, std::as_bytes(values));
     }
 
+    /// The next elements of a tensor, as they lie in the file.
+    void append_raw(std::string_view name, std::span<std::byte const> elements) { append_bytes(find(name), elements); }
+
     /// Every tensor must be complete. Brings the bytes to the disk, still under another name.
     void finish() {
         for (std::size_t i = 0; i < tensors_.size(); ++i)

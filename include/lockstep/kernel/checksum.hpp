@@ -8,17 +8,10 @@
 #include <span>
 
 #include "lockstep/kernel/bits.hpp"
+#include "lockstep/kernel/mixed_sum.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
 
 namespace lockstep::kernel {
-
-/// A well-mixed function of an element's place and bits (the finaliser of SplitMix64; Steele, Lea, Flood 2014).
-constexpr std::uint64_t mix64(std::uint64_t index, std::uint64_t bits) noexcept {
-    std::uint64_t z = bits + (index + 1) * 0x9E3779B97F4A7C15u;
-    z               = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z               = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
 
 /// Sum modulo 2^64 of mix64(first_index + i, bits of element i).
 template <class T>

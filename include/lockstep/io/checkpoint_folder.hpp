@@ -1,0 +1,186 @@
+#pragma once
+// A folder of checkpoints: step-<version> for each, and the file `latest` that names the newest. A checkpoint has its name only when it is
+// complete; until then it is written under a name that begins with a dot.
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>  // renameat2
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/io/file.hpp"
+
+namespace lockstep::io {
+
+namespace detail {
+
+inline constexpr std::string_view step_prefix = "step-", unfinished_suffix = ".tmp", latest_name = "latest", index_name = "index.json";
+
+inline std::string checkpoint_name(std::uint64_t version) {
+    std::string const digits = std::to_string(version);
+    return std::string(step_prefix) + std::string(digits.size() < 10 ? 10 - digits.size() : 0, '0') + digits;
+}
+inline std::optional<std::uint64_t> checkpoint_version(std::string_view name) {
+    if (!name.starts_with(step_prefix)) return std::nullopt;
+    name.remove_prefix(step_prefix.size());
+    std::uint64_t version  = 0;
+    auto const [end, code] = std::from_chars(name.data(), name.data() + name.size(), version);
+    return code == std::errc() && end == name.data() + name.size() ? std::optional(version) : std::nullopt;
+}
+
+/// Versions with a checkpoint in the folder, ascending.
+inline std::vector<std::uint64_t> checkpoint_versions(std::filesystem::path const& folder) {
+    std::vector<std::uint64_t> versions;
+    std::error_code            failed;
+    for (auto at = std::filesystem::directory_iterator(folder, failed); !failed && at != std::filesystem::directory_iterator();
+         at.increment(failed))
+        if (auto const version = checkpoint_version(at->path().filename().string());
+            version && at->path().filename() == checkpoint_name(*version) && std::filesystem::exists(at->path() / index_name, failed))
+            versions.push_back(*version);
+    std::ranges::sort(versions);
+    return versions;
+}
+
+/// Brings the names in a directory to the disk.
+inline void sync_directory(std::filesystem::path const& directory) {
+    Descriptor const folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.number() < 0 || (::fsync(folder.number()) != 0 && errno != EINVAL))
+        input_error(directory.string(), ": writing the directory to disk failed: ", system_reason());
+}
+
+/// The place of something in a directory, unless its name or a link leads out of it.
+inline std::filesystem::path inner_path(std::filesystem::path const& directory, std::string const& name, std::string const& source) {
+    namespace fs = std::filesystem;
+    if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
+        input_error(source, ": expected a name in the same directory, found \"", printable(name), '"');
+    std::error_code problem;
+    fs::path const  target = fs::canonical(directory / name, problem);
+    if (problem) input_error(source, ": expected \"", printable(name), "\" beside it: ", problem.message());
+    if (target.parent_path() != fs::canonical(directory))
+        input_error(source, ": expected \"", printable(name), "\" in the same directory, found a link to ", printable(target.string()));
+    return directory / name;
+}
+
+}  // namespace detail
+
+/// The directory of the newest complete checkpoint in a folder; or the path itself where it is that of a checkpoint.
+inline std::filesystem::path newest_checkpoint(std::filesystem::path const& path) {
+    namespace fs = std::filesystem;
+    std::error_code failed;
+    if (!fs::is_directory(path, failed))
+        input_error(path.string(), ": expected a folder of checkpoints, found ", fs::exists(path, failed) ? "a file" : "nothing");
+    if (fs::exists(path / detail::index_name, failed)) return path;
+    fs::path const latest = path / detail::latest_name;
+    if (fs::exists(fs::symlink_status(latest, failed))) {
+        std::string name = read_text(latest, 4096);
+        if (name.ends_with('\n')) name.pop_back();
+        fs::path const found = detail::inner_path(path, name, latest.string());
+        if (!fs::is_directory(found, failed)) input_error(found.string(), ": expected a directory, found a file");
+        return found;
+    }
+    auto const versions = detail::checkpoint_versions(path);  // a run may have ended between the two names
+    if (versions.empty())
+        input_error(path.string(), ": expected a checkpoint (", detail::index_name, ", or ", detail::latest_name,
+                    " that names one), found none");
+    return path / detail::checkpoint_name(versions.back());
+}
+
+/// Where one run writes its checkpoints. Used by one rank; the others only learn the paths.
+class CheckpointFolder {
+public:
+    /// Makes the directory where it is missing, and removes what a run that was killed left unfinished.
+    explicit CheckpointFolder(std::filesystem::path path) : path_(std::move(path)), made_(path_) {
+        lock_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (lock_.number() >= 0 && ::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            input_error(path_.string(), ": expected a folder of this run alone, found that another one saves there");
+        std::error_code                    failed;
+        std::vector<std::filesystem::path> stale;
+        for (auto at = std::filesystem::directory_iterator(path_, failed); !failed && at != std::filesystem::directory_iterator();
+             at.increment(failed))
+            if (std::string const name = at->path().filename().string();
+                name.ends_with(detail::unfinished_suffix) && (name.starts_with(".step-") || name.starts_with(".latest.")))
+                stale.push_back(at->path());
+        for (auto const& left : stale) std::filesystem::remove_all(left, failed);
+    }
+
+    std::filesystem::path const& path() const noexcept { return path_; }
+
+    std::filesystem::path complete(std::uint64_t version) const { return path_ / detail::checkpoint_name(version); }
+    std::filesystem::path unfinished(std::uint64_t version) const { return unfinished(path_, version); }
+
+    /// Where all ranks write it.
+    static std::filesystem::path unfinished(std::filesystem::path const& folder, std::uint64_t version) {
+        return folder / ('.' + detail::checkpoint_name(version) + std::string(detail::unfinished_suffix));
+    }
+
+    /// Makes the empty directory in which a checkpoint is written.
+    void begin(std::uint64_t version) const {
+        std::filesystem::path const place = unfinished(version);
+        std::error_code             failed;
+        std::filesystem::remove_all(place, failed);
+        if (::mkdir(place.c_str(), 0777) != 0) input_error(place.string(), ": cannot be made a directory: ", detail::system_reason());
+    }
+
+    void discard(std::uint64_t version) const noexcept {
+        std::error_code ignored;
+        std::filesystem::remove_all(unfinished(version), ignored);
+    }
+
+    /// Gives a directory with all its files its name, points `latest` at it, and removes checkpoints of lower versions beyond the `keep`
+    /// newest; 0 keeps all.
+    void publish(std::uint64_t version, std::size_t keep) const {
+        std::filesystem::path const from = unfinished(version), to = complete(version);
+        detail::sync_directory(from);
+        rename(from, to);
+        detail::sync_directory(path_);
+        ReplacingFile latest(path_ / detail::latest_name);
+        latest.write(0, to.filename().string() + '\n');
+        latest.commit();
+        discard(version);  // an earlier one of the same version, which has changed places with this one
+        if (keep != 0) remove_old(version, keep);
+    }
+
+private:
+    static void rename(std::filesystem::path const& from, std::filesystem::path const& to) {
+        if (::rename(from.c_str(), to.c_str()) == 0) return;
+        if (errno == ENOTEMPTY || errno == EEXIST) {
+#ifdef RENAME_EXCHANGE
+            if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+#endif
+            std::filesystem::path old = from;  // names cannot be exchanged here
+            old.replace_extension(".old.tmp");
+            if (::rename(to.c_str(), old.c_str()) == 0 && ::rename(from.c_str(), to.c_str()) == 0) {
+                std::error_code ignored;
+                std::filesystem::remove_all(old, ignored);
+                return;
+            }
+        }
+        input_error(to.string(), ": renaming the finished checkpoint failed: ", detail::system_reason());
+    }
+
+    void remove_old(std::uint64_t version, std::size_t keep) const {
+        auto versions = detail::checkpoint_versions(path_);
+        versions.erase(std::lower_bound(versions.begin(), versions.end(), version), versions.end());
+        for (std::size_t i = 0; i + keep - 1 < versions.size(); ++i) {
+            std::filesystem::path const old = complete(versions[i]), hidden = unfinished(versions[i]);
+            std::error_code             ignored;
+            std::filesystem::rename(old, hidden, ignored);  // what is half removed must not look complete
+            std::filesystem::remove_all(ignored ? old : hidden, ignored);
+        }
+    }
+
+    std::filesystem::path path_;
+    NewDirectory          made_;  // goes again where nothing was written
+    detail::Descriptor    lock_;
+};
+
+}  // namespace lockstep::io
