@@ -10,6 +10,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "machine.hpp"
 #include "run.hpp"
+#include "stopping.hpp"
 
 namespace {
 
@@ -38,8 +39,8 @@ void complete(Settings& settings, lockstep::comm::Communicator const& world) {
                               ", found ", settings.global_batch);
 }
 
-/// What is sure to be needed (masters, gradients, optimizer state, activations, batch) must be there: the run would die of it later, and
-/// say less. `here` counts the ranks of the node.
+/// What is sure to be needed (masters, gradients, optimizer state, its copy for checkpoints, activations, batch) must be there: the run
+/// would die of it later, and say less. `here` counts the ranks of the node.
 void check_memory(Settings const& s, double ranks, double here) {
     auto const   number = [](std::size_t size) { return static_cast<double>(size); };
     double const rows = number(s.global_batch) / ranks, length = number(s.sequence);
@@ -47,7 +48,8 @@ void check_memory(Settings const& s, double ranks, double here) {
     double const state =
         number(lockstep::plan::parameter_count(s.sizes)) * (4 + 4 + 4 * slots) / (s.strategy == Strategy::sharded ? ranks : 1);
     double const saved = number(s.micro_batch) * length * number(s.sizes.layers * s.sizes.dim) * compute * (s.recompute ? 1 : 6);
-    double const needs = state + saved + rows * length * 2 * sizeof(std::int32_t);
+    double const copy  = s.save.empty() ? 0 : number(lockstep::plan::parameter_count(s.sizes)) * (4 + 4 * slots) / ranks;
+    double const needs = state + copy + saved + rows * length * 2 * sizeof(std::int32_t);
     for (lockstep::report::MemoryLimit const& limit : lockstep::report::memory_limits()) {
         double const needed = needs * (limit.of_a_process ? 1 : here);
         if (needed > static_cast<double>(limit.bytes))
@@ -73,6 +75,7 @@ MakeTrainer* maker(Precision precision) {
 int main(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);  // a run goes on when nobody reads what it prints
     std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+    catch_stop_signals();
     lockstep::comm::Environment mpi(argc, argv);
     return mpi.run([&] {
         using lockstep::Setting;

@@ -10,8 +10,10 @@
 #include "lockstep/comm/fwd.hpp"
 #include "lockstep/core/exact_sum.hpp"
 #include "lockstep/data/batch.hpp"
+#include "lockstep/runtime/parallel_for.hpp"
 #include "lockstep/state/model_sizes.hpp"
 #include "lockstep/state/unit.hpp"
+#include "lockstep/train/checkpoint_state.hpp"
 #include "lockstep/train/step_result.hpp"
 #include "settings.hpp"
 
@@ -22,7 +24,7 @@ struct Evaluated {
     std::uint64_t      valid_tokens = 0;
 };
 
-/// Calls one virtual function a step. It answers for its model, masters and strategy too, which import and export ask.
+/// Calls one virtual function a step. It answers for its model, masters and strategy too, which import, export and checkpoints ask.
 class AnyTrainer {
 public:
     virtual ~AnyTrainer() = default;
@@ -32,6 +34,7 @@ public:
     virtual Evaluated                evaluate(lockstep::data::Batch const& batch)                   = 0;
     virtual std::vector<float>       next_token_logits(std::span<std::int32_t const> tokens)        = 0;
     virtual std::size_t              rank() const                                                   = 0;
+    virtual std::size_t              ranks() const                                                  = 0;
 
     virtual lockstep::state::ModelSizes const&        sizes() const                                                      = 0;
     virtual std::vector<lockstep::state::Unit> const& units() const                                                      = 0;
@@ -41,6 +44,11 @@ public:
     virtual void check_finite()                                                                                          = 0;
     virtual std::vector<std::uint64_t> gather_values(std::uint64_t value)                                                = 0;
 
+    virtual std::vector<lockstep::StoredPart> stored_parts()                                            = 0;
+    virtual lockstep::io::CheckpointFacts     checkpoint_facts()                                        = 0;
+    virtual void                              continue_from(lockstep::io::CheckpointFacts const& facts) = 0;
+    virtual lockstep::runtime::Threads&       threads()                                                 = 0;
+
     AnyTrainer const& model() const noexcept { return *this; }
     AnyTrainer&       masters() noexcept { return *this; }
     AnyTrainer&       strategy() noexcept { return *this; }
@@ -48,6 +56,11 @@ public:
 
 /// The row-major values of a parameter. Collective.
 inline std::vector<float> parameter(AnyTrainer& trainer, std::string_view name) { return trainer.parameter_values(name); }
+
+// What checkpoints ask.
+inline std::vector<lockstep::StoredPart> stored_parts(AnyTrainer& trainer) { return trainer.stored_parts(); }
+inline lockstep::io::CheckpointFacts     checkpoint_facts(AnyTrainer& trainer) { return trainer.checkpoint_facts(); }
+inline void continue_from(AnyTrainer& trainer, lockstep::io::CheckpointFacts const& facts) { trainer.continue_from(facts); }
 
 /// Each precision is compiled in a translation unit of its own: both models share its kernels.
 using MakeTrainer = std::unique_ptr<AnyTrainer>(Settings const& settings, lockstep::comm::Communicator const& world);

@@ -116,10 +116,10 @@ public:
         name("--trace", s_.trace, "Chrome/Perfetto trace of all ranks");
         steps("--trace-steps", s_.trace_first, s_.trace_last, "First and last step of the trace, and of the report's timeline (1:20)");
         name("--report", s_.report, "HTML report");
-        later("--save", "Checkpoints");
-        later("--save-every", "Steps between checkpoints");
-        later("--keep", "Checkpoints kept");
-        later("--resume", "Continue from a checkpoint");
+        name("--save", s_.save, "Folder of checkpoints: of the end of the run, and of every N-th step");
+        count("--save-every", s_.save_every, 1, any_count, "Steps between checkpoints");
+        count("--keep", s_.keep, 1, any_count, "Newest checkpoints that stay (all)");
+        name("--resume", s_.resume, "Continue from the newest checkpoint of a folder, or from a checkpoint");
         name("--export", s_.export_dir, "Write model.safetensors and config.json at the end");
         count("--sample", s_.sample, 0, most_size, "Tokens generated at the end (200 on text)");
         text("--prompt", s_.prompt, "Start of the sample");
@@ -172,6 +172,8 @@ public:
             ls::input_error("--trace-steps: expected --trace or --report beside it, found neither");
         if (given("--trace-steps") && s_.trace_first > s_.steps)
             ls::input_error("--trace-steps: expected a first step of at most --steps ", s_.steps, ", found ", s_.trace_first);
+        for (char const* flag : {"--save-every", "--keep"})
+            if (given(flag) && s_.save.empty()) ls::input_error(flag, ": expected --save beside it, found none");
         s_.parallel.bucket_bytes = static_cast<std::size_t>(bucket_mb_ * 1024 * 1024);
         s_.schedule.total        = s_.steps;
         list();

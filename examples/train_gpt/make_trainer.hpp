@@ -11,6 +11,7 @@
 #include "lockstep/parallel/sharded.hpp"
 #include "lockstep/parallel/single.hpp"
 #include "lockstep/tensor/arena_storage.hpp"
+#include "lockstep/train/checkpoint_state.hpp"
 #include "lockstep/train/inspect.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
@@ -40,6 +41,7 @@ public:
     }
     std::vector<float> next_token_logits(std::span<std::int32_t const> tokens) override { return trainer_.next_token_logits(tokens); }
     std::size_t        rank() const override { return trainer_.rank(); }
+    std::size_t        ranks() const override { return trainer_.ranks(); }
 
     ls::state::ModelSizes const&        sizes() const override { return trainer_.model().sizes(); }
     std::vector<ls::state::Unit> const& units() const override { return trainer_.model().units(); }
@@ -53,6 +55,11 @@ public:
     void                       weights_changed() override { trainer_.weights_changed(); }
     void                       check_finite() override { ls::check_finite(trainer_); }
     std::vector<std::uint64_t> gather_values(std::uint64_t value) override { return trainer_.strategy().gather_values(value); }
+
+    std::vector<ls::StoredPart> stored_parts() override { return ls::stored_parts(trainer_); }
+    ls::io::CheckpointFacts     checkpoint_facts() override { return ls::checkpoint_facts(trainer_); }
+    void                        continue_from(ls::io::CheckpointFacts const& facts) override { ls::continue_from(trainer_, facts); }
+    ls::runtime::Threads&       threads() override { return trainer_.threads(); }
 
 private:
     Trainer trainer_;

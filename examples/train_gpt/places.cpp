@@ -86,7 +86,8 @@ Places open_places(Settings const& settings) {
     }
     for (std::string const& file : {settings.trace, settings.report})
         if (!file.empty()) lockstep::io::ReplacingFile const unfinished(file);
-    if (!settings.metrics.empty()) places.metrics = std::make_unique<lockstep::report::MetricsFile>(settings.metrics);
+    auto const mode = settings.resume.empty() ? lockstep::report::FileMode::truncate : lockstep::report::FileMode::append;
+    if (!settings.metrics.empty()) places.metrics = std::make_unique<lockstep::report::MetricsFile>(settings.metrics, mode);
     return places;
 }
 

@@ -2,9 +2,11 @@
 
 #include "run.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -23,6 +25,8 @@
 #include "machine.hpp"
 #include "observed.hpp"
 #include "places.hpp"
+#include "saving.hpp"
+#include "stopping.hpp"
 
 namespace train_gpt {
 
@@ -194,6 +198,12 @@ std::vector<std::int32_t> sample(AnyTrainer& trainer, Settings const& settings, 
     return tokens;
 }
 
+/// The signal that some rank has got, or 0. Collective.
+int common_signal(ls::comm::Communicator const& world) {
+    auto const signals = world.gather_values(static_cast<std::uint64_t>(stop_signal()));
+    return static_cast<int>(*std::max_element(signals.begin(), signals.end()));
+}
+
 }  // namespace
 
 void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrainer* make_trainer) {
@@ -203,18 +213,12 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
     std::optional<RunData> opened;
     std::optional<Places>  places;
     ls::together(world, [&] { opened = open_data(settings); });
-    RunData const& data = *opened;
-    ls::agree(world, data.train.checksum(), ls::sentence("bytes of --data ", data.train.name()));
+    RunData const&      data          = *opened;
+    std::uint64_t const data_checksum = data.train.checksum();
+    ls::agree(world, data_checksum, ls::sentence("bytes of --data ", data.train.name()));
     ls::agree(world, data.held_out ? data.held_out->checksum() : 0, "bytes that are held out");
     if (!settings.init.empty())
         ls::together(world, [&] { ls::io::check_layers(settings.init, settings.sizes); });  // a model of many would be made in vain
-    ls::data::TokenStream                      stream(data.train, {.sequence     = settings.sequence,
-                                                                   .global_batch = settings.global_batch,
-                                                                   .rank         = rank,
-                                                                   .ranks        = ranks,
-                                                                   .order        = settings.order,
-                                                                   .seed         = settings.seed,
-                                                                   .ignore_label = settings.ignore_label});
     std::optional<ls::data::EvaluationWindows> windows;
     if (data.held_out)
         windows.emplace(*data.held_out, ls::data::WindowOptions{.sequence     = settings.sequence,
@@ -225,19 +229,43 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
 
     std::unique_ptr<AnyTrainer> const made    = make_trainer(settings, world);
     AnyTrainer&                       trainer = *made;
-    if (!settings.init.empty()) ls::load_weights(trainer, settings.init);
+    ls::io::CheckpointFacts           resumed;
+    if (!settings.resume.empty())
+        resumed = resume_run(settings, trainer);
+    else if (!settings.init.empty())
+        ls::load_weights(trainer, settings.init);
+    ls::io::RunPosition   position = resumed.position;
+    ls::data::TokenStream stream(data.train, {.sequence     = settings.sequence,
+                                              .global_batch = settings.global_batch,
+                                              .rank         = rank,
+                                              .ranks        = ranks,
+                                              .order        = settings.order,
+                                              .seed         = settings.seed,
+                                              .ignore_label = settings.ignore_label,
+                                              .first_step   = position.next_sample / settings.global_batch});
+
+    Configuration const configuration = saved_configuration(settings, data_checksum);
+    Saving              saving(settings, trainer, configuration);
 
     Processor const processor = measure_processor(world, settings.threads, settings.precision);
-    ls::on_first_rank(world, [&] { places.emplace(open_places(settings)); });
+    ls::on_first_rank(world, [&] {
+        places.emplace(open_places(settings));
+        if (places->metrics && !settings.resume.empty()) places->metrics->write_resumed(trainer.version());
+    });
     std::ostream          silent(nullptr);
-    ls::report::Terminal  terminal(rank == 0 ? std::cout : silent, 0, settings.steps, ls::report::standard_screen());
+    ls::report::Terminal  terminal(rank == 0 ? std::cout : silent, trainer.version(), settings.steps, ls::report::standard_screen());
     Observed              observed(settings, world, trainer.units());
     ls::report::RunHeader header = describe_run(settings, world, processor, data);
     if (ranks > 1) header.settings.emplace_back("clocks", observed.clocks());
     terminal.header(header);
+    if (!settings.resume.empty()) {
+        terminal.line(ls::sentence("resumed from version ", trainer.version(), " of ", settings.resume));
+        if (std::string const changed = what_changed(resumed.configuration, configuration); !changed.empty())
+            terminal.line("changed since it was saved: " + changed);
+    }
+    saving.tell([&](std::string const& line) { terminal.line(line); });
 
     double const           flops   = ls::plan::flops_per_token(settings.sizes, settings.sequence);
-    std::uint64_t          skipped = 0;
     ls::data::Batch const* batch   = nullptr;
     double                 fetched = 0;  // how long that took
     auto const             ms_of   = [](auto time) { return std::chrono::duration<double, std::milli>(time).count(); };
@@ -248,7 +276,8 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
         fetched = ms_of(Clock::now() - start);
     };
     ls::together(world, fetch);
-    while (trainer.version() < settings.steps) {
+    int stopped = common_signal(world);
+    while (stopped == 0 && trainer.version() < settings.steps) {
         observed.begin_step(trainer.version() + 1);
         auto const           start  = Clock::now();
         ls::StepResult const result = trainer.step(*batch, settings.schedule(trainer.version()));
@@ -265,15 +294,23 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
             if (places && places->metrics) places->metrics->write(line);
             fetch();
         });
-        skipped = result.applied ? 0 : skipped + 1;
-        if (skipped == most_skips)
+        position.next_sample += settings.global_batch;
+        position.skipped_in_a_row = result.applied ? 0 : position.skipped_in_a_row + 1;
+        if (position.skipped_in_a_row >= most_skips)
             ls::training_error("training: ", most_skips, " steps in a row were skipped at version ", result.version, ": ",
                                name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")");
+        saving.after_step(result, position);
+        stopped = common_signal(world);
     }
     trainer.check_finite();
+    saving.finish(position);
     terminal.finish();
     if (std::string const slow = observed.slow_rank(); !slow.empty()) terminal.line(slow);
     observed.write(header);
+    if (stopped != 0) {
+        terminal.line(ls::sentence("stopped at version ", trainer.version(), " by ", stopped == SIGINT ? "SIGINT" : "SIGTERM"));
+        return;
+    }
 
     bool const        text  = data.train.is_text();
     std::size_t const count = sample_tokens(settings, data);

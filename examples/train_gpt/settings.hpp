@@ -58,7 +58,11 @@ struct Settings {
     std::string                report;
     std::uint64_t              trace_first = 1, trace_last = 20;  // versions that the recorded steps lead to
     std::string                export_dir;
-    std::optional<std::size_t> sample;  // empty: 200 on text, none else
+    std::string                save;            // folder of checkpoints; empty: none
+    std::uint64_t              save_every = 0;  // steps; 0: at the end only
+    std::size_t                keep       = 0;  // newest checkpoints; 0: all
+    std::string                resume;          // empty: from the beginning
+    std::optional<std::size_t> sample;          // empty: 200 on text, none else
     std::string                prompt       = "\n";
     bool                       prompt_given = false;
     double                     temperature  = 0.8;

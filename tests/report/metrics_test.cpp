@@ -130,6 +130,8 @@ TEST_CASE("a new run starts the file again, a resumed one appends, also after a 
     REQUIRE(lines.size() == 4);
     CHECK(ordered_json::parse(lines[0])["step"] == 2);
     CHECK(ordered_json::parse(lines[3])["step"] == 4);
+    MetricsFile(file.path, FileMode::append).write_resumed(2);
+    CHECK(file.lines().back() == R"({"resumed_from": 2})");
     std::filesystem::remove(file.path);
     MetricsFile(file.path, FileMode::append).write({.step = 5});
     CHECK(file.lines().size() == 1);

@@ -10,6 +10,7 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/data/batch.hpp"
+#include "lockstep/io/checkpoint_facts.hpp"
 #include "lockstep/nn/transformer.hpp"
 #include "lockstep/optim/groups.hpp"
 #include "lockstep/optim/loss_scale.hpp"
@@ -59,6 +60,10 @@ public:
     /// Flips one bit of the first master that this rank holds.
     virtual void flip_bit() = 0;
 
+    /// Saves a checkpoint; `meanwhile` runs while it is written. Returns why it failed, or nothing. Collective.
+    virtual std::string               save_checkpoint(std::filesystem::path const& folder, std::function<void()> const& meanwhile);
+    virtual lockstep::io::RunPosition resume(std::filesystem::path const& path);
+
     virtual void load(std::filesystem::path const&) = 0;
     virtual void save(std::filesystem::path const&) = 0;
 
@@ -79,3 +84,9 @@ using Maker = std::unique_ptr<Run>(Strategy, lockstep::state::ModelSizes const&,
 Maker gpt2_fp32, gpt2_fp64, llama_bf16;                  // AdamW
 Maker scripted_fp32, scripted_bf16, scripted_bf16_wire;  // Sgd
 Maker scripted_adam;                                     // fp16 with Adam
+Maker scripted_half_state;                               // fp16 with AdamW, its state in bfloat16
+
+inline std::string Run::save_checkpoint(std::filesystem::path const&, std::function<void()> const&) {
+    return "this run has no checkpoints";
+}
+inline lockstep::io::RunPosition Run::resume(std::filesystem::path const&) { lockstep::input_error("this run has no checkpoints"); }

@@ -1,15 +1,15 @@
+#include "checkpointed_run.hpp"
 #include "lockstep/nn/gpt2.hpp"
 #include "lockstep/optim/adamw.hpp"
 #include "lockstep/train/weights.hpp"
-#include "run_of.hpp"
 
 namespace {
 
-/// With weights from and to files, and sampling.
+/// With weights from and to files, checkpoints, and sampling.
 template <class Trainer>
-class FileRun : public RunOf<Trainer> {
+class FileRun : public CheckpointedRun<Trainer> {
 public:
-    using RunOf<Trainer>::RunOf;
+    using CheckpointedRun<Trainer>::CheckpointedRun;
     std::vector<float> next_token_logits(std::span<std::int32_t const> tokens) override { return this->trainer_.next_token_logits(tokens); }
     void               load(std::filesystem::path const& path) override { lockstep::load_weights(this->trainer_, path); }
     void               save(std::filesystem::path const& path) override { lockstep::export_weights(this->trainer_, path); }

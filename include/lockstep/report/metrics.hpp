@@ -104,15 +104,20 @@ public:
         if (open_line) out_ << '\n';
     }
 
-    void write(StepMetrics const& step) {
+    void write(StepMetrics const& step) { write(to_json(step), step.step); }
+
+    /// Steps above this version follow, some of them perhaps for the second time.
+    void write_resumed(std::uint64_t version) { write(JsonWriter().add("resumed_from", version).text(), version); }
+
+private:
+    void write(std::string const& line, std::uint64_t step) {
         errno = 0;
-        out_ << to_json(step) << '\n' << std::flush;
+        out_ << line << '\n' << std::flush;
         if (!out_)
-            input_error("metrics file ", path_, ": step ", step.step,
+            input_error("metrics file ", path_, ": step ", step,
                         " cannot be written: ", errno != 0 ? std::generic_category().message(errno) : "the stream failed");
     }
 
-private:
     bool ends_inside_a_line() const {
         std::ifstream in(path_, std::ios::binary | std::ios::ate);
         if (!in || in.tellg() <= 0) return false;

@@ -28,7 +28,8 @@ public:
     using State   = optim::StateElement<Optimizer, Master>;
     using Owned   = parallel::Owned<Compute, Master>;
 
-    static constexpr bool shared_with_weights = std::same_as<Compute, Master>;
+    static constexpr bool        shared_with_weights = std::same_as<Compute, Master>;
+    static constexpr std::size_t state_slots         = Optimizer::state_slots;
 
     Masters(std::span<state::Unit const> units, std::vector<Owned> owned, optim::ParameterGroups const& groups)
         : units_(units), owned_(std::move(owned)) {
@@ -47,6 +48,13 @@ public:
 
     /// This rank's part of a unit.
     std::span<Master> values(std::size_t unit) noexcept { return values_[unit]; }
+
+    /// One slot of the optimizer's state of this rank's part of a unit.
+    std::span<State> state(std::size_t unit, std::size_t slot) noexcept {
+        std::size_t before = 0;
+        for (std::size_t u = 0; u < unit; ++u) before += owned_[u].range.size();
+        return slots_.span().subspan(before + slot * slot_stride_, owned_[unit].range.size());
+    }
 
     /// Every element from its own random number, whoever owns it.
     void initialize(std::uint64_t seed) {

@@ -50,6 +50,7 @@ public:
     using Communicator  = typename Strategy::Communicator;
     using BoundStrategy = typename Strategy::template Bound<Precision, Storage>;
     using MasterCopy    = Masters<Precision, Optimizer, Storage>;
+    using Scaling       = typename Precision::scaling;
 
     Trainer(state::ModelSizes const& sizes, Optimizer optimizer, Communicator const& communicator, TrainerOptions const& options = {})
         : options_(with_layout(options)),
@@ -183,6 +184,12 @@ public:
         agree(strategy_, version_, "version of the parameters");
         if constexpr (!Strategy::shards_parameters) agree(strategy_, masters_.checksum(), "checksum of the parameters");
     }
+
+    /// To be called before `weights_changed` where the masters and the optimizer's state are those of another trainer.
+    void continue_from(state::Version version, optim::LossScaleState scale) noexcept { version_ = version, loss_scale_.restore(scale); }
+    optim::LossScaleState loss_scale_state() const noexcept { return loss_scale_.state(); }
+    TrainerOptions const& options() const noexcept { return options_; }
+    runtime::Threads&     threads() noexcept { return threads_; }
 
     state::Version version() const noexcept { return version_; }
     double         loss_scale() const noexcept { return loss_scale_.scale(); }

@@ -1,0 +1,112 @@
+#include "saving.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+
+#include "lockstep/train/checkpoints.hpp"
+#include "lockstep/train/resume.hpp"
+
+namespace train_gpt {
+
+namespace ls = lockstep;
+
+namespace {
+
+/// Flags that decide where results go, not what the steps do.
+constexpr std::array<std::string_view, 15> of_results{"--resume", "--save",        "--save-every", "--keep",   "--metrics",
+                                                      "--trace",  "--trace-steps", "--report",     "--export", "--sample",
+                                                      "--prompt", "--temperature", "--timeout",    "--init",   "--eval-every"};
+
+}  // namespace
+
+Configuration saved_configuration(Settings const& settings, std::uint64_t data_checksum) {
+    Configuration all;
+    for (ls::Setting const& setting : settings.listed) all.emplace_back(setting.name, setting.value);
+    all.emplace_back("bytes of --data", "checksum " + std::to_string(data_checksum));
+    return all;
+}
+
+ls::io::CheckpointFacts resume_run(Settings const& settings, AnyTrainer& trainer) {
+    auto const facts = ls::resume(trainer, settings.resume);
+    if (facts.position.next_sample % settings.global_batch != 0)
+        ls::input_error("--global-batch ", settings.global_batch, ": expected a divisor of the ", facts.position.next_sample,
+                        " samples that the run in ", settings.resume, " has used, found none");
+    return facts;
+}
+
+std::string what_changed(Configuration const& saved, Configuration const& now) {
+    std::string text;
+    for (auto const& [name, value] : now) {
+        if (std::find(of_results.begin(), of_results.end(), name) != of_results.end()) continue;
+        auto const before = std::find_if(saved.begin(), saved.end(), [&](auto const& entry) { return entry.first == name; });
+        if (before == saved.end() || before->second == value) continue;
+        text += (text.empty() ? "" : ", ") + name + ' ' + before->second + " -> " + value;
+    }
+    return text;
+}
+
+class Saving::Work {
+public:
+    Work(Settings const& settings, AnyTrainer& trainer, Configuration configuration)
+        : trainer_(trainer),
+          every_(settings.save_every),
+          configuration_(std::move(configuration)),
+          checkpoints_(trainer, {.directory = settings.save, .keep = settings.keep}) {}
+
+    std::function<void(std::string const&)> say = [](std::string const&) {};
+
+    void after_step(ls::StepResult const& result, ls::io::RunPosition position) {
+        if (checkpoints_.saving()) tell(checkpoints_.advance());
+        if (every_ != 0 && result.applied && result.version % every_ == 0) save(position);
+    }
+
+    void finish(ls::io::RunPosition position) {
+        if (saved_ != position) save(position);
+        tell(checkpoints_.finish());
+    }
+
+private:
+    void save(ls::io::RunPosition position) {
+        auto facts     = checkpoint_facts(trainer_);
+        facts.position = position;
+        facts.configuration.insert(facts.configuration.end(), configuration_.begin(), configuration_.end());
+        tell(checkpoints_.save(std::move(facts)));
+        saved_ = position;
+    }
+
+    void tell(std::optional<ls::SaveResult> const& result) {
+        if (!result || trainer_.rank() != 0) return;
+        if (result->failure.empty())
+            say(ls::sentence("saved ", result->place.string()));
+        else
+            std::fprintf(stderr, "--save: version %zu is not saved, the run goes on: %s\n", static_cast<std::size_t>(result->version),
+                         result->failure.c_str());
+    }
+
+    AnyTrainer&                        trainer_;
+    std::uint64_t                      every_;
+    Configuration                      configuration_;
+    std::optional<ls::io::RunPosition> saved_;
+    ls::Checkpoints<AnyTrainer>        checkpoints_;
+};
+
+Saving::Saving(Settings const& settings, AnyTrainer& trainer, Configuration configuration) {
+    if (!settings.save.empty()) work_ = std::make_unique<Work>(settings, trainer, std::move(configuration));
+}
+Saving::~Saving() = default;
+
+void Saving::tell(std::function<void(std::string const&)> say) {
+    if (work_) work_->say = std::move(say);
+}
+
+void Saving::after_step(ls::StepResult const& result, ls::io::RunPosition position) {
+    if (work_) work_->after_step(result, position);
+}
+void Saving::finish(ls::io::RunPosition position) {
+    if (work_) work_->finish(position);
+}
+
+}  // namespace train_gpt

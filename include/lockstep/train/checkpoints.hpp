@@ -1,0 +1,138 @@
+#pragma once
+// Checkpoints that are written while training goes on: a step is held up by a copy of the state, the rest is done by a thread of each rank.
+// These threads make no call to MPI: what they did is agreed on later, between two steps.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/io/checkpoint_folder.hpp"
+#include "lockstep/io/checkpoint_writer.hpp"
+#include "lockstep/state/version.hpp"
+#include "lockstep/tensor/booked_memory.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/checkpoint_state.hpp"
+#include "lockstep/train/stored_state.hpp"
+
+namespace lockstep {
+
+struct CheckpointOptions {
+    std::filesystem::path directory;
+    std::size_t           keep = 0;  // newest ones that stay; 0: all
+};
+
+/// How a save ended, the same on all ranks.
+struct SaveResult {
+    state::Version        version = 0;
+    std::filesystem::path place;      // of the checkpoint, where it is complete
+    std::string           failure{};  // why it is not; empty where it is
+};
+
+/// A save that fails leaves nothing behind, costs no step, and leaves earlier checkpoints as they are.
+template <class Trainer>
+class Checkpoints {
+public:
+    /// A directory that cannot be made, or that another run saves to, is an error of all ranks. Collective.
+    Checkpoints(Trainer& trainer, CheckpointOptions options) : trainer_(trainer), options_(std::move(options)) {
+        on_first_rank(ranks(), [&] { folder_.emplace(options_.directory); });
+        parts_            = stored_parts(trainer_);
+        pieces_           = pieces_of(parts_);
+        std::size_t bytes = 0;
+        for (io::CheckpointPiece const& piece : pieces_) bytes = std::max(bytes, piece.offset + piece.bytes());
+        copy_ = {bytes, observe::Category::scratch};
+    }
+    Checkpoints(Checkpoints const&)            = delete;
+    Checkpoints& operator=(Checkpoints const&) = delete;
+    ~Checkpoints() {
+        thread_ = {};
+        if (folder_ && state_ != State::idle) folder_->discard(facts_.version);
+    }
+
+    bool saving() const noexcept { return state_ != State::idle; }
+
+    /// Copies the state and begins to write it. Returns how an earlier save ended that was still under way: it is waited for. Collective,
+    /// between two steps.
+    std::optional<SaveResult> save(io::CheckpointFacts facts) {
+        auto earlier = finish();
+        facts_       = std::move(facts);
+        failure_     = Failure::of([&] { on_first_rank(ranks(), [&] { folder_->begin(facts_.version); }); });
+        state_       = State::writing;
+        if (!failure_.sentence.empty()) return earlier;
+        trainer_.threads().run([&] { copy_state(parts_, pieces_, {copy_.data(), copy_.size()}); });
+        start([this, number = static_cast<std::size_t>(ranks().rank()), count = trainer_.ranks()](std::stop_token const& stop) {
+            io::write_checkpoint_shard(directory(), number, count, pieces_, {copy_.data(), copy_.size()}, stop);
+        });
+        return earlier;
+    }
+    std::optional<SaveResult> save(io::RunPosition position = {}) {
+        auto facts     = checkpoint_facts(trainer_);
+        facts.position = position;
+        return save(std::move(facts));
+    }
+
+    /// Says how the save that is under way ended, once it has on all ranks. Collective while `saving()`, between two steps.
+    std::optional<SaveResult> advance() {
+        if (state_ == State::idle) return std::nullopt;
+        for (std::uint64_t const done : ranks().gather_values(done_.load() ? 1 : 0))
+            if (done == 0) return std::nullopt;
+        thread_            = {};
+        failure_           = Failure::of([&] { share_failure(ranks(), failure_); });
+        bool const written = std::exchange(state_, State::idle) == State::writing;
+        if (failure_.sentence.empty() && written) {
+            state_ = State::publishing;
+            if (ranks().rank() == 0)
+                start([this, count = trainer_.ranks()](std::stop_token const&) {
+                    io::write_checkpoint_index(directory(), count, facts_);
+                    folder_->publish(facts_.version, options_.keep);
+                });
+            return std::nullopt;
+        }
+        if (folder_ && !failure_.sentence.empty()) folder_->discard(facts_.version);
+        SaveResult result{facts_.version, {}, std::exchange(failure_, {}).sentence};
+        if (result.failure.empty()) result.place = options_.directory / io::detail::checkpoint_name(facts_.version);
+        return result;
+    }
+
+    /// Waits until nothing is under way. Collective.
+    std::optional<SaveResult> finish() {
+        std::optional<SaveResult> result;
+        while (saving() && !(result = advance())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return result;
+    }
+
+private:
+    enum class State { idle, writing, publishing };
+
+    decltype(auto) ranks() { return trainer_.strategy(); }
+
+    std::filesystem::path directory() const { return io::CheckpointFolder::unfinished(options_.directory, facts_.version); }
+
+    template <class Body>
+    void start(Body body) {
+        done_   = false;
+        thread_ = std::jthread([this, body = std::move(body)](std::stop_token const& stop) {
+            failure_ = Failure::of([&] { body(stop); });
+            done_    = true;
+        });
+    }
+
+    Trainer&                            trainer_;
+    CheckpointOptions                   options_;
+    std::optional<io::CheckpointFolder> folder_;  // on rank 0
+    std::vector<StoredPart>             parts_;
+    std::vector<io::CheckpointPiece>    pieces_;
+    tensor::BookedBlock                 copy_;
+    io::CheckpointFacts                 facts_;  // of the save that is under way
+    State                               state_ = State::idle;
+    Failure                             failure_;
+    std::atomic<bool>                   done_{true};
+    std::jthread                        thread_;  // last: stopped and joined before what it uses goes
+};
+
+}  // namespace lockstep

@@ -1,0 +1,179 @@
+// Runs that end, are ended or are killed, and continue from what they saved: as if nothing had happened.
+
+#include <cstdlib>
+
+#include "checkpointing.hpp"
+
+namespace checkpoint_test {
+
+using namespace lockstep::test;
+namespace fs = std::filesystem;
+
+struct Way {
+    int         ranks;
+    char const* strategy;
+};
+constexpr Way ways[]{{1, "single"}, {2, "replicated"}, {3, "sharded"}, {4, "sharded"}};
+
+Lines steps_of(Lines const& lines) {
+    Lines steps;
+    for (auto const& line : lines)
+        if (line.contains("step")) steps.push_back(line);
+    return steps;
+}
+
+TEST_CASE("a run that ended and continues takes the steps of one that never ended, also from the end of an epoch") {
+    for (auto const& [way, precision] : {std::pair{ways[0], "bf16"}, {ways[1], "fp32"}, {ways[2], "fp16"}}) {
+        CheckpointPlace const place;
+        Words const           how{"--strategy", way.strategy, "--precision", precision};
+        CAPTURE(joined(how));
+        run_well(way.ranks, place.steps(9) + how + Words{"--metrics", place.metrics, "--export", place.out});
+        Lines const       all     = read_lines(place.metrics);
+        std::string const weights = place.exported();
+
+        Words const save{"--save", place.saved, "--save-every", "4", "--keep", "2", "--metrics", place.metrics};
+        run_well(way.ranks, place.steps(6) + how + save);
+        CHECK(newest(place.saved) == place.saved + "/step-0000000006");
+        CHECK(checkpoints(place.saved) == 2);
+        CHECK(strangers(place.saved).empty());
+
+        // from version 4, the end of an epoch, as if the run had been killed in its sixth step
+        fs::remove_all(newest(place.saved));
+        place.folder.write("saved/latest", "step-0000000004\n");
+        run_well(way.ranks, place.steps(9) + how + save + Words{"--resume", place.saved, "--export", place.out});
+        CHECK(place.exported() == weights);
+        Lines const lines = read_lines(place.metrics);
+        REQUIRE(lines.size() == 6 + 1 + 5);
+        CHECK(lines[6].dump() == "{\"resumed_from\":4}");
+        for (std::size_t i = 0; i < 5; ++i)
+            for (char const* key : {"step", "loss", "grad_norm", "lr", "tokens", "loss_scale"})
+                CHECK(lines[7 + i].at(key) == all[4 + i].at(key));
+        CHECK(newest(place.saved) == place.saved + "/step-0000000009");
+        CHECK(checkpoints(place.saved) == 2);
+    }
+}
+
+TEST_CASE("other ranks and strategies read the same state, byte for byte") {
+    CheckpointPlace const place;
+    run_well(1, place.steps(3) + Words{"--save", place.saved});
+    auto const  expected = contents_of(newest(place.saved));
+    std::string last     = place.saved;
+    CHECK(expected.size() == 3 * (4 + 2 * 12));
+    for (Way const& way :
+         {Way{2, "replicated"}, Way{3, "sharded"}, Way{4, "replicated"}, Way{2, "sharded"}, Way{1, "sharded"}, Way{1, "single"}}) {
+        std::string const next = place.folder / ("saved_" + std::to_string(way.ranks) + way.strategy);
+        run_well(way.ranks, place.steps(3) + Words{"--strategy", way.strategy, "--resume", last, "--save", next});
+        CHECK((contents_of(newest(next)) == expected));
+        CHECK(
+            fs::exists(newest(next) + "/state-0000" + std::to_string(way.ranks) + "-of-0000" + std::to_string(way.ranks) + ".safetensors"));
+        last = next;
+    }
+}
+
+TEST_CASE("a checkpoint holds exactly the model and says what it is of") {
+    CheckpointPlace const place;
+    run_well(2, place.steps(2) + Words{"--strategy", "sharded", "--save", place.saved, "--seed", "7"});
+    auto const  index = nlohmann::json::parse(read_all(newest(place.saved) + "/index.json"));
+    std::size_t bytes = 0;
+    for (auto const& [name, data] : contents_of(newest(place.saved))) bytes += data.size();
+    std::size_t const parameters = 61 * 32 + 16 * 32 + 2 * 32 + 2 * (12 * 32 * 32 + 13 * 32);
+    CHECK(bytes == 12 * parameters);
+    CHECK(index.at("version") == 2);
+    CHECK(index.at("seed") == 7);
+    CHECK(index.at("position").at("next_sample") == 24);
+    CHECK(index.at("written_by").get<std::string>().starts_with("lockstep 0."));
+    CHECK(index.at("tensors").at("master.wte").at("shape") == nlohmann::json{61, 32});
+    std::string const text = index.at("configuration").dump();
+    for (char const* pair : {"[\"--lr\",\"0.01\"]", "[\"ranks\",\"2\"]", "[\"--dropout\",\"0.1\"]"})
+        CHECK_MESSAGE(count(text, pair) == 1, pair);
+}
+
+TEST_CASE("what the flags change after a resume is said") {
+    CheckpointPlace const place;
+    run_well(1, place.steps(2) + Words{"--save", place.saved});
+    CHECK(count(run_well(1, place.steps(3) + Words{"--resume", place.saved}).out, "changed since it was saved: --steps 2 -> 3\n") == 1);
+    Words other  = place.steps(2);
+    other.back() = "2", *(std::find(other.begin(), other.end(), "--lr") + 1) = "0.02";
+    CHECK(count(run_well(1, other + Words{"--resume", place.saved}).out, "changed since it was saved: --lr 0.01 -> 0.02\n") == 1);
+    Ended const same = run_well(1, place.steps(2) + Words{"--resume", place.saved});
+    CHECK(count(same.out, "changed") == 0);
+    CHECK(count(same.out, "resumed from version 2 of " + place.saved) == 1);
+}
+
+/// How often each way of running is killed; LOCKSTEP_KILLS=70 makes it a long test.
+int kills() {
+    char const* const wanted = std::getenv("LOCKSTEP_KILLS");
+    return wanted != nullptr ? std::atoi(wanted) : 3;
+}
+
+TEST_CASE("killed at any moment, the newest complete checkpoint continues to the same weights") {
+    std::uint32_t random = 1;
+    auto const    below  = [&](std::uint32_t bound) {
+        random = random * 1664525u + 1013904223u;
+        return static_cast<int>((random >> 8) % bound);
+    };
+    for (Way const& way : {ways[0], ways[1], ways[2]}) {
+        CheckpointPlace const place;
+        Words const           how = place.steps(60) + Words{"--strategy", way.strategy, "--export", place.out};
+        run_well(way.ranks, how);
+        std::string const weights = place.exported();
+        Words const       save{"--save", place.saved, "--save-every", "2", "--keep", "2"};
+        auto const        latest = [&] { return fs::exists(place.saved + "/latest") ? read_all(place.saved + "/latest") : std::string(); };
+        CAPTURE(way.ranks);
+        for (int killed = 0; killed < kills();) {
+            std::string const begun  = latest();
+            Words const       resume = begun.empty() ? Words{} : Words{"--resume", place.saved};
+            Background        run(place.folder, way.ranks, how + save + resume);
+            if (below(4) != 0) (void)run.wait([&] { return latest() != begun; });  // else perhaps before it has read anything
+            std::this_thread::sleep_for(std::chrono::milliseconds(below(30)));
+            for (int rank = 0, all = below(3), one = below(static_cast<std::uint32_t>(way.ranks)); rank < way.ranks; ++rank)
+                if (all == 0 || rank == one) run.signal(rank, SIGKILL);
+            if (run.end().code != 0) {
+                ++killed;
+            } else {  // it came to its end before
+                CHECK(place.exported() == weights);
+                fs::remove_all(place.saved);
+            }
+            fs::remove_all(place.out);
+        }
+        run_well(way.ranks, how + save + (latest().empty() ? Words{} : Words{"--resume", place.saved}));
+        CHECK(place.exported() == weights);
+        CHECK(strangers(place.saved).empty());
+        CHECK(checkpoints(place.saved) == 2);
+    }
+}
+
+TEST_CASE("SIGTERM or SIGINT to one rank ends all after their step, saved and with exit code 0") {
+    for (auto const& [way, number] : {std::pair{ways[0], SIGTERM}, {ways[0], SIGINT}, {ways[1], SIGTERM}, {ways[2], SIGINT}}) {
+        CheckpointPlace const place;
+        Words const           flags = place.flags + Words{"--strategy", way.strategy, "--metrics", place.metrics};
+        Background run(place.folder, way.ranks, flags + Words{"--steps", "100000", "--save", place.saved, "--export", place.out});
+        REQUIRE(run.wait([&] { return fs::exists(place.metrics) && count(read_all(place.metrics), "\n") > 3; }));
+        run.signal(way.ranks - 1, number);
+        Ended const& ended = run.end();
+        INFO(ended.err);
+        CHECK(ended.code == 0);
+        CHECK(ended.err.empty());
+        CHECK_FALSE(fs::exists(place.out));
+        std::string const steps = std::to_string(read_lines(place.metrics).size());
+        CHECK(count(ended.out, "stopped at version " + steps + " by " + (number == SIGINT ? "SIGINT" : "SIGTERM")) == 1);
+        CHECK(newest(place.saved) == place.saved + "/step-" + std::string(10 - steps.size(), '0') + steps);
+    }
+}
+
+TEST_CASE("a second signal ends the process at once") {
+    CheckpointPlace const place;
+    Words                 flags = place.steps(100000) + Words{"--layers", "12", "--metrics", place.metrics, "--save", place.saved};
+    flags.erase(std::find(flags.begin(), flags.end(), "--layers"), std::find(flags.begin(), flags.end(), "--heads"));
+    *(std::find(flags.begin(), flags.end(), "--dim") + 1) = "768";
+    Background run(place.folder, 1, flags);
+    REQUIRE(run.wait([&] { return fs::exists(place.metrics) && !read_all(place.metrics).empty(); }));
+    run.signal(0, SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // two that wait are one
+    run.signal(0, SIGTERM);
+    Ended const& ended = run.end();
+    CHECK(ended.code == 128 + SIGTERM);
+    CHECK(count(ended.out, "stopped") == 0);
+}
+
+}  // namespace checkpoint_test
