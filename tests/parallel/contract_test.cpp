@@ -4,8 +4,10 @@
 
 #include "../train/scripted_model.hpp"
 #include "lockstep/optim/sgd.hpp"
+#include "lockstep/parallel/hybrid_sharded.hpp"
 #include "lockstep/parallel/replicated.hpp"
 #include "lockstep/parallel/sharded.hpp"
+#include "lockstep/parallel/sharded_optimizer.hpp"
 #include "lockstep/parallel/single.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lone_communicator.hpp"
@@ -58,7 +60,9 @@ struct NoValues : LoneCommunicator {
     std::uint64_t gather_values(std::uint64_t value) const { return value; }
 };
 
-static_assert(communicator<LoneCommunicator>);
+struct NoSplit : LoneCommunicator {};  // splits into another type
+
+static_assert(communicator<LoneCommunicator> && splits<LoneCommunicator> && !splits<NoSplit>);
 static_assert(operation<LoneCommunicator::Gather<float>> && !operation<LoneCommunicator::Pending>);
 static_assert(!ranks_itself<NoSize> && !communicator<NoSize>);
 static_assert(!duplicates<NoDuplicate> && !communicator<NoDuplicate>);
@@ -97,6 +101,9 @@ struct NeverWaits : Bound {
 struct OwnsNothing : Bound {
     state::Range owned(std::size_t);
 };
+struct NeverSaysHowManyShards : Bound {
+    void shards() const {}
+};
 struct NeverPublishes : Bound {
     void publish() = delete;
 };
@@ -125,6 +132,7 @@ static_assert(!reduces<NoBuckets> && !bound_strategy<NoBuckets, Compute>);
 static_assert(!reduces<NeverSaysWhen> && !bound_strategy<NeverSaysWhen, Compute>);
 static_assert(!waits<NeverWaits> && !bound_strategy<NeverWaits, Compute>);
 static_assert(!owns<OwnsNothing, Compute> && !bound_strategy<OwnsNothing, Compute>);
+static_assert(!owns<NeverSaysHowManyShards, Compute> && !bound_strategy<NeverSaysHowManyShards, Compute>);
 static_assert(!publishes<NeverPublishes> && !bound_strategy<NeverPublishes, Compute>);
 static_assert(!assembles<NeverAssembles, Compute> && !bound_strategy<NeverAssembles, Compute>);
 static_assert(!agrees_on<NeverAgrees> && !bound_strategy<NeverAgrees, Compute>);
@@ -138,6 +146,7 @@ struct NotBound {
     static constexpr bool shards_parameters = false;
 };
 static_assert(strategy<Single> && strategy<Replicated<LoneCommunicator>> && strategy<Sharded<LoneCommunicator>>);
+static_assert(strategy<ShardedOptimizer<LoneCommunicator>> && strategy<HybridSharded<LoneCommunicator>>);
 static_assert(strategy<Sharded<LoneCommunicator>, precision::Bf16>);
 static_assert(!declares_sharding<SaysNothingOfShards> && !strategy<SaysNothingOfShards>);
 static_assert(!strategy<NotBound>);
@@ -164,12 +173,14 @@ TEST_CASE("strategies train over a communicator that knows no MPI, to the bits o
             for (auto const reshard : {Reshard::always, Reshard::never, Reshard::keep_last}) {
                 Options const any{.bucket_bytes = 0, .reshard = reshard, .overlap = overlap, .progress = progress};
                 CHECK(trained<Replicated<LoneCommunicator>>({}, any) == expected);
+                CHECK(trained<ShardedOptimizer<LoneCommunicator>>({}, any) == expected);
                 Options local    = any;
                 local.accumulate = Accumulate::local;
                 CHECK(trained<Sharded<LoneCommunicator>>({}, local) == expected);
                 Options ahead  = any;
                 ahead.prefetch = 2;
                 CHECK(trained<Sharded<LoneCommunicator>>({}, ahead) == expected);
+                CHECK(trained<HybridSharded<LoneCommunicator>>({}, ahead) == expected);
             }
 }
 

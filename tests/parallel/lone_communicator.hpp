@@ -48,6 +48,7 @@ struct LoneCommunicator {
     std::size_t      rank() const { return 0; }
     std::size_t      size() const { return 1; }
     LoneCommunicator duplicate() const { return {}; }
+    LoneCommunicator split(int, int) const { return {}; }
     template <class T>
     Reduction<T> reduction(std::vector<lockstep::state::Range> const&, lockstep::comm::Wire wire, lockstep::comm::Reduction, int) const {
         return {wire};

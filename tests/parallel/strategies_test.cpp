@@ -10,8 +10,10 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/ordered_sum.hpp"
 #include "lockstep/nn/declaration.hpp"
+#include "lockstep/parallel/hybrid_sharded.hpp"
 #include "lockstep/parallel/replicated.hpp"
 #include "lockstep/parallel/sharded.hpp"
+#include "lockstep/parallel/sharded_optimizer.hpp"
 
 namespace strategies_test {
 
@@ -20,6 +22,7 @@ using namespace lockstep::parallel;
 
 static_assert(communicator<comm::Communicator>);
 static_assert(strategy<Replicated<>> && strategy<Sharded<>> && strategy<Sharded<>, precision::Bf16>);
+static_assert(splits<comm::Communicator> && strategy<ShardedOptimizer<>> && strategy<HybridSharded<>>);
 
 std::vector<state::Unit> make_units(bool tiny, state::Layout layout = {}) {
     std::vector<state::Unit> units;
@@ -287,6 +290,102 @@ TEST_CASE("on a bf16 wire each contribution is rounded once and sums are fp32") 
     }();
     CHECK(gradients<Replicated<>>({.wire = comm::Wire::bf16}, 1) == expected);
     CHECK(gradients<Sharded<>>({.wire = comm::Wire::bf16}, 1) == expected);
+    CHECK(gradients<ShardedOptimizer<>>({.wire = comm::Wire::bf16}, 1) == expected);
+    for (std::size_t group = 1; group <= ranks(); ++group)
+        if (ranks() % group == 0) CHECK(gradients<HybridSharded<>>({.wire = comm::Wire::bf16, .shard_group = group}, 1) == expected);
+}
+
+TEST_CASE("ShardedOptimizer has the same bits, whoever makes progress, and its gradients are clear but for the shard") {
+    for (std::size_t micro_steps : {1u, 3u}) {
+        auto const expected = expected_gradients(micro_steps);
+        for (auto const progress : policies)
+            for (bool const overlap : {true, false})
+                CHECK(gradients<ShardedOptimizer<>>({.overlap     = overlap,
+                                                     .progress    = progress,
+                                                     .in_flight   = overlap ? 2u : 1u,
+                                                     .chunk_bytes = overlap ? std::size_t{60} : std::size_t{1} << 18},
+                                                    micro_steps) == expected);
+    }
+    CHECK(gradients<ShardedOptimizer<>>({}, 2, true) == expected_gradients(2, true));
+    for (std::size_t dawdle : {1u, 2u})
+        CHECK(gradients<ShardedOptimizer<>>({.chunk_bytes = 200}, 3, false, dawdle) == expected_gradients(3));
+}
+
+/// Sizes of groups that divide the ranks.
+std::vector<std::size_t> group_sizes() {
+    std::vector<std::size_t> sizes;
+    for (std::size_t k = 1; k <= ranks(); ++k)
+        if (ranks() % k == 0) sizes.push_back(k);
+    return sizes;
+}
+
+TEST_CASE("HybridSharded has the same bits for every size of group, power of two or not") {
+    for (std::size_t const group : group_sizes()) {
+        CAPTURE(group);
+        for (auto const progress : policies) {
+            bool const thread = progress == comm::Progress::thread;
+            CHECK(gradients<HybridSharded<>>({.prefetch    = thread ? 2u : 0u,
+                                              .reshard     = thread ? Reshard::always : Reshard::never,
+                                              .accumulate  = Accumulate::local,
+                                              .progress    = progress,
+                                              .shard_group = group,
+                                              .in_flight   = thread ? 3u : 1u,
+                                              .chunk_bytes = thread ? std::size_t{60} : std::size_t{1} << 18},
+                                             3) == expected_gradients(3));
+        }
+        Options const local{.accumulate = Accumulate::local, .shard_group = group};
+        CHECK(gradients<HybridSharded<>>(local, 2, true) == expected_gradients(2, true));
+        CHECK(gradients<HybridSharded<>>(local, 3, false, 5) == expected_gradients(3));
+        CHECK(gradients<HybridSharded<>>({.overlap = false, .shard_group = group}, 1) == expected_gradients(1));
+        CHECK(gradients<HybridSharded<>>({.shard_group = group}, 3) == gradients<Sharded<>>({}, 3));
+    }
+    CHECK_THROWS_WITH_AS(gradients<HybridSharded<>>({.shard_group = ranks() + 1}, 1),
+                         doctest::Contains("shard_group: expected a divisor of the "), Error);
+}
+
+TEST_CASE("where the vendor sums, the new strategies come close too") {
+    auto const expected = expected_gradients(3);
+    auto const check    = [&](std::vector<float> const& found) {
+        REQUIRE(found.size() == expected.size());
+        for (std::size_t i = 0; i < found.size(); ++i)
+            if (std::abs(found[i] - expected[i]) >= 4.0f) FAIL_CHECK("found ", found[i], ", expected about ", expected[i]);
+    };
+    for (auto const progress : policies) {
+        check(gradients<ShardedOptimizer<>>({.reduction = comm::Reduction::vendor, .progress = progress}, 3));
+        for (std::size_t const group : group_sizes())
+            check(gradients<HybridSharded<>>({.accumulate  = Accumulate::local,
+                                              .reduction   = comm::Reduction::vendor,
+                                              .progress    = progress,
+                                              .shard_group = group,
+                                              .in_flight   = 3},
+                                             3));
+    }
+}
+
+TEST_CASE("the bytes of a bucket are those of each step of its reduction") {
+    auto const units = make_units(false);
+    auto const sent  = [&]<class Strategy>(Strategy, Options const& options) {
+        typename Strategy::template Bound<precision::Fp32, tensor::ArenaStorage> bound(world(), units, options);
+        bound.gradients(3);
+        bound.reduce(0);
+        bound.wait();
+        return bound.bytes_sent();
+    };
+    std::size_t const size = units[3].size, shard = state::shards(units[3], ranks())[rank()].size();
+    CHECK(sent(ShardedOptimizer<>{}, {}) == 4 * (size - shard));
+    CHECK(sent(Sharded<>{}, {}) == 4 * (size - shard));
+    CHECK(sent(Sharded<>{}, {.wire = comm::Wire::bf16}) == 2 * (size - shard));
+    for (std::size_t const group : group_sizes()) {
+        std::size_t const groups = ranks() / group, mine = state::shards(units[3], group)[rank() % group].size();
+        std::size_t const part    = state::even_ranges({0, mine}, groups)[rank() / group].size();
+        std::size_t const between = groups == 1 ? 0 : mine - part + part * (groups - 1);
+        bool const        tree    = (group & (group - 1)) == 0;  // a power of two
+        for (auto const wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+            std::size_t const element = wire == comm::Wire::bf16 ? 2 : 4;  // sums between groups are never rounded
+            CHECK(sent(HybridSharded<>{}, {.wire = wire, .shard_group = group}) ==
+                  (tree || groups == 1 ? element * (size - mine) + 4 * between : element * (groups * size - mine)));
+        }
+    }
 }
 
 /// A step in which each copy of the weights is written with numbers of its own.
@@ -330,27 +429,68 @@ TEST_CASE("two copies of the weights arrive where they are read") {
             for (auto const reshard : {Reshard::always, Reshard::never}) {
                 check_two_copies<Replicated<>>({.prefetch = prefetch, .reshard = reshard}, recompute);
                 check_two_copies<Sharded<>>({.prefetch = prefetch, .reshard = reshard}, recompute);
+                if (prefetch == 0) check_two_copies<ShardedOptimizer<>>({.overlap = reshard == Reshard::always}, recompute);
+                if (prefetch == 1) check_two_copies<HybridSharded<>>({.reshard = reshard, .shard_group = 1}, recompute);
             }
 }
 
-TEST_CASE("every element is owned and counted by exactly one rank of Sharded, counted by one of Replicated") {
+/// How many ranks own each element of the units, and how many count it.
+struct Holders {
+    std::vector<std::int64_t> owned, counted;
+};
+template <class Strategy>
+Holders holders(std::vector<state::Unit> const& units, Options const& options = {}) {
+    typename Strategy::template Bound<precision::Bf16, tensor::ArenaStorage> bound(world(), units, options);
+    auto const                                                               offsets = state::unit_offsets(units);
+    Holders result{std::vector<std::int64_t>(offsets.back()), std::vector<std::int64_t>(offsets.back())};
+    for (std::size_t u = 0; u < units.size(); ++u) {
+        auto const mine = bound.owned(u);
+        CHECK(mine.weights.size() == mine.range.size());
+        CHECK(mine.gradients.size() == mine.range.size());
+        for (std::size_t i = mine.range.begin; i < mine.range.end; ++i) ++result.owned[offsets[u] + i];
+        for (std::size_t i = mine.counted.begin; i < mine.counted.end; ++i) ++result.counted[offsets[u] + i];
+    }
+    world().all_reduce(result.owned);
+    world().all_reduce(result.counted);
+    return result;
+}
+
+TEST_CASE("every element is counted by one rank, and owned by as many as there are copies of the model") {
     for (bool const tiny : {false, true}) {
-        auto const                                                 units = make_units(tiny);
-        Sharded<>::Bound<precision::Bf16, tensor::ArenaStorage>    sharded(world(), units, {});
-        Replicated<>::Bound<precision::Bf16, tensor::ArenaStorage> replicated(world(), units, {});
-        for (std::size_t u = 0; u < units.size(); ++u) {
-            std::vector<std::int64_t> owned(units[u].size), counted(units[u].size);
-            auto const                mine = sharded.owned(u), all = replicated.owned(u);
-            CHECK(mine.counted == mine.range);
-            CHECK(mine.weights.size() == mine.range.size());
-            CHECK(all.range == state::Range{0, units[u].size});
-            for (std::size_t i = mine.range.begin; i < mine.range.end; ++i) owned[i] = 1;
-            for (std::size_t i = all.counted.begin; i < all.counted.end; ++i) counted[i] = 1;
-            world().all_reduce(owned);
-            world().all_reduce(counted);
-            CHECK(owned == std::vector<std::int64_t>(units[u].size, 1));
-            CHECK(counted == owned);
-        }
+        auto const                      units = make_units(tiny, tiny ? state::Layout{} : state::Layout{4, 2});
+        std::vector<std::int64_t> const ones(state::unit_offsets(units).back(), 1);
+        auto const                      check = [&](Holders const& found, std::size_t copies) {
+            CHECK(found.owned == std::vector<std::int64_t>(ones.size(), static_cast<std::int64_t>(copies)));
+            CHECK(found.counted == ones);
+        };
+        check(holders<Replicated<>>(units), ranks());
+        check(holders<ShardedOptimizer<>>(units), 1);
+        check(holders<Sharded<>>(units), 1);
+        for (std::size_t const group : group_sizes()) check(holders<HybridSharded<>>(units, {.shard_group = group}), ranks() / group);
+    }
+}
+
+TEST_CASE("each rank holds what the table says of its strategy, to the byte") {
+    using observe::Category;
+    auto const units = make_units(false);
+    auto const now   = [](Category category) { return observe::ledger()[category].now.load(); };
+    auto const held  = [&]<class Strategy>(Strategy, Options const& options) {
+        std::size_t const parameters = now(Category::parameters), gradients = now(Category::gradients);
+        typename Strategy::template Bound<precision::Bf16, tensor::ArenaStorage> bound(world(), units, options);
+        return std::pair{now(Category::parameters) - parameters, now(Category::gradients) - gradients};
+    };
+    std::size_t const all    = state::unit_offsets(units).back();
+    auto const        shards = [&](std::size_t group) {
+        std::size_t sum = 0;
+        for (auto const& unit : units) sum += state::shards(unit, group)[rank() % group].size();
+        return sum;
+    };
+    CHECK(held(Replicated<>{}, {}) == std::pair{2 * all, 4 * all});
+    CHECK(held(ShardedOptimizer<>{}, {}) == std::pair{2 * all, 4 * all});
+    for (std::size_t const group : group_sizes()) {
+        Options const options{.shard_group = group};
+        CHECK(held(HybridSharded<>{}, options) ==
+              std::pair{2 * shards(group), 4 * (shards(group) + full_gradient_elements(units, options))});
     }
 }
 

@@ -58,6 +58,12 @@ concept agrees = requires(C const& c, std::span<std::int64_t> words) {
     { c.gather_values(std::uint64_t{}) } -> std::same_as<std::vector<std::uint64_t>>;
 };
 
+/// Ranks of one color form a group, ordered by key. Only who makes groups needs it.
+template <class C>
+concept splits = requires(C const& c, int color, int key) {
+    { c.split(color, key) } -> std::same_as<C>;
+};
+
 /// Ranks of the communicator that share this one's node, which share its cores. Collective.
 template <class C>
 int ranks_on_node(C const& communicator) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>  // std::less, which orders pointers into different buffers
 #include <span>
 #include <vector>
 
@@ -23,7 +24,7 @@ public:
         std::span<Master> mine;            // where the sums of this rank's part go, when scattered
         bool              add    = false;  // to what is in `mine`
         comm::Result      result = comm::Result::gathered;
-        bool              clear  = false;  // zero the contribution when it is no longer needed
+        bool              clear  = false;  // zero the contribution, but for `mine`, when it is no longer needed
     };
 
     /// `subjects` say what each operation is about. Without overlap, jobs start when they are waited for.
@@ -134,7 +135,10 @@ private:
     static bool clear_some(Entry& entry, comm::Window& window) {
         constexpr std::size_t block = std::size_t{1} << 18;
         auto const            part  = entry.job.buffer.subspan(entry.cleared, std::min(block, entry.job.buffer.size() - entry.cleared));
-        std::fill(part.begin(), part.end(), Master{});
+        Master* const         begin = part.data();
+        Master* const         end   = begin + part.size();
+        std::fill(begin, std::clamp(entry.job.mine.data(), begin, end, std::less<>()), Master{});
+        std::fill(std::clamp(entry.job.mine.data() + entry.job.mine.size(), begin, end, std::less<>()), end, Master{});
         entry.cleared += part.size();
         window.moved = true;
         return entry.cleared == entry.job.buffer.size();

@@ -3,12 +3,10 @@
 // over the ranks while backward goes on.
 
 #include "lockstep/comm/fwd.hpp"
-#include "lockstep/parallel/communicator.hpp"
-#include "lockstep/parallel/progress.hpp"
+#include "lockstep/parallel/among_ranks.hpp"
 #include "lockstep/parallel/reduction_queue.hpp"
-#include "lockstep/parallel/strategy.hpp"
+#include "lockstep/parallel/unit_shards.hpp"  // wire_bytes
 #include "lockstep/parallel/weight_buffers.hpp"
-#include "lockstep/state/shard.hpp"
 
 namespace lockstep::parallel {
 
@@ -19,19 +17,17 @@ struct Replicated {
     static constexpr bool shards_parameters = false;
 
     template <class Precision, class Storage>
-    class Bound {
-        static_assert(communicator<Comm>,
-                      "lockstep: Communicator must know its rank, duplicate itself, make operations and agree; see "
-                      "lockstep/parallel/communicator.hpp");
+    class Bound : public AmongRanks<Comm> {
+        using Base = AmongRanks<Comm>;
 
     public:
         using Compute = typename Precision::compute;
         using Master  = typename Precision::master;
+        using Base::rank, Base::ranks;
 
         Bound(Comm const& world, std::span<state::Unit const> units, Options const& options)
-            : engine_(engine_settings(world, options)),
-              sums_(engine_, duplicate_with(world, options, engine_.policy())),
-              reductions_(duplicate_with(world, options, engine_.policy())),
+            : Base(world, options),
+              reductions_(Base::duplicate(world, options)),
               units_(units),
               offsets_(state::unit_offsets(units)),
               buckets_(state::backward_buckets(units, std::min(options.first_bucket_bytes, options.bucket_bytes) / sizeof(Master),
@@ -40,18 +36,15 @@ struct Replicated {
               gradients_(offsets_.back(), observe::Category::gradients),
               wire_(options.wire.value_or(comm::wire_of<typename Precision::reduce>)),
               subjects_(subjects()),
-              queue_(engine_, operations(options.reduction), subjects_, options.in_flight, options.overlap) {}
+              queue_(engine(), operations(options.reduction), subjects_, options.in_flight, options.overlap) {}
 
-        std::size_t      rank() const noexcept { return static_cast<std::size_t>(sums_.ranks().rank()); }
-        std::size_t      ranks() const noexcept { return static_cast<std::size_t>(sums_.ranks().size()); }
-        std::uint64_t    bytes_sent() const noexcept { return bytes_sent_; }
-        std::string_view progress() const noexcept { return comm::name(engine_.policy()); }
+        std::size_t shards() const noexcept { return 1; }
 
         Weights<Compute> acquire(std::size_t unit, Phase) {
-            engine_.advance();
+            engine().advance();
             return weights_.whole(unit);
         }
-        void              release(std::size_t, Phase) { engine_.advance(); }
+        void              release(std::size_t, Phase) { engine().advance(); }
         std::span<Master> gradients(std::size_t unit) { return part(gradients_.span(), unit); }
 
         std::span<state::GradientBucket const> buckets() const noexcept { return buckets_; }
@@ -59,7 +52,7 @@ struct Replicated {
 
         void reduce(state::BucketIndex bucket) {
             state::Range const range = buckets_[bucket].range;
-            bytes_sent_ += subjects_[bucket].bytes;
+            Base::sends(subjects_[bucket].bytes);
             queue_.submit({.operation = bucket,
                            .buffer    = gradients_.span().subspan(range.begin, range.size()),
                            .mine      = {},
@@ -77,13 +70,10 @@ struct Replicated {
         void publish() noexcept {}
         void assemble(std::size_t, std::span<Master>) noexcept {}
 
-        auto                       start_sum(std::span<std::int64_t> words) { return sums_.start(words); }
-        std::vector<std::uint64_t> gather_values(std::uint64_t value) const { return sums_.ranks().gather_values(value); }
-
     private:
+        using Base::engine;
         using Engine    = typename Comm::Engine;
-        using Reduction = decltype(std::declval<Comm const&>().template reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32,
-                                                                                          comm::Reduction::ordered, 0));
+        using Reduction = ReductionOf<Comm, Master>;
 
         std::vector<Reduction> operations(comm::Reduction how) const {
             std::vector<Reduction> result;
@@ -96,8 +86,7 @@ struct Replicated {
             std::vector<comm::Subject> result;
             for (state::GradientBucket const& bucket : buckets_) {
                 std::size_t const mine = state::even_ranges(bucket.range, ranks())[rank()].size();
-                std::size_t const sent =
-                    (bucket.range.size() - mine) * (wire_ == comm::Wire::bf16 ? 2 : sizeof(Master)) + mine * (ranks() - 1) * sizeof(Master);
+                std::size_t const sent = (bucket.range.size() - mine) * wire_bytes<Master>(wire_) + mine * (ranks() - 1) * sizeof(Master);
                 result.push_back({comm::Collective::all_reduce, "bucket", result.size(), 0, sent});
             }
             return result;
@@ -108,8 +97,6 @@ struct Replicated {
             return all.subspan(offsets_[unit], offsets_[unit + 1] - offsets_[unit]);
         }
 
-        Engine                                             engine_;
-        Sums<Comm>                                         sums_;        // loss, norm and counts
         Comm                                               reductions_;  // gradients
         std::span<state::Unit const>                       units_;
         std::vector<std::size_t>                           offsets_;
@@ -119,8 +106,7 @@ struct Replicated {
         comm::Wire                                         wire_;
         std::vector<comm::Subject>                         subjects_;  // of each bucket
         ReductionQueue<Reduction, Master, Storage, Engine> queue_;
-        std::uint64_t                                      bytes_sent_ = 0;
-        Settled<Engine>                                    settled_{engine_};
+        Settled<Engine>                                    settled_{engine()};
     };
 };
 

@@ -27,6 +27,7 @@ struct Single {
 
         std::size_t      rank() const noexcept { return 0; }
         std::size_t      ranks() const noexcept { return 1; }
+        std::size_t      shards() const noexcept { return 1; }
         std::uint64_t    bytes_sent() const noexcept { return 0; }
         std::string_view progress() const noexcept { return "none"; }
 

@@ -40,6 +40,7 @@ struct Options {
     std::optional<comm::Wire> wire               = {};    // empty: as the precision policy says
     comm::Reduction           reduction          = comm::Reduction::ordered;
     comm::Progress            progress           = comm::Progress::automatic;
+    std::size_t               shard_group        = 0;  // ranks that hold one model together, for HybridSharded; 0: all
     std::size_t               in_flight          = 2;  // reductions under way at once, each with its scratch
     std::size_t               chunk_bytes        = 0;  // of a message: what an urgent collective waits for; 0: by policy
     double                    timeout            = comm::default_timeout;  // of a wait for other ranks, seconds
@@ -103,10 +104,11 @@ concept waits = requires(B b) {
     b.wait();
 };
 
-/// Says which part of a unit this rank updates.
+/// Says which part of a unit this rank updates, and into how many parts its masters are cut: rank r owns the part r modulo that number.
 template <class B, class P>
 concept owns = requires(B b, std::size_t unit) {
     { b.owned(unit) } -> std::same_as<Owned<typename P::compute, typename P::master>>;
+    { b.shards() } -> std::convertible_to<std::size_t>;
 };
 
 /// Makes the updated weights the ones that the next `acquire` reads, on all ranks.

@@ -90,6 +90,7 @@ std::vector<Setting> configuration(Sizes const& s, Options const& options) {
     add_choice("accumulate", strategy.accumulate), add_choice("wire", strategy.wire);
     add("reduction", strategy.reduction), add("kept", strategy.kept), add("in_flight", strategy.in_flight);
     add("chunk_bytes", strategy.chunk_bytes), add("progress", strategy.progress);
+    add("shard_group", strategy.shard_group);
     for (optim::GroupRule const& rule : options.groups.rules) {
         all.push_back({"parameter group", rule.name_contains});
         add("its dimensions", rule.dimensions), add_choice("its decays", rule.decays), add_choice("its learning_rate", rule.learning_rate);
@@ -119,14 +120,18 @@ struct Disagreement {
     std::size_t              usual = 0;  // the first rank that holds what most do
     std::size_t              ranks = 0;
 
-    explicit Disagreement(std::span<std::uint64_t const> values) : ranks(values.size()) {
-        std::ptrdiff_t most = 0;
-        for (std::size_t rank = 0; rank < ranks; ++rank)
-            if (auto const held = std::count(values.begin(), values.end(), values[rank]); held > most) {
+    /// Of the ranks that hold one of so many parts: that number modulo `parts`.
+    explicit Disagreement(std::span<std::uint64_t const> values, std::size_t parts = 1, std::size_t part = 0) {
+        std::size_t most = 0;
+        for (std::size_t rank = part; rank < values.size(); rank += parts, ++ranks) {
+            std::size_t held = 0;
+            for (std::size_t other = part; other < values.size(); other += parts) held += values[other] == values[rank];
+            if (held > most) {
                 most  = held;
                 usual = rank;
             }
-        for (std::size_t rank = 0; rank < ranks; ++rank)
+        }
+        for (std::size_t rank = part; rank < values.size(); rank += parts)
             if (values[rank] != values[usual]) differing.push_back(rank);
     }
 
@@ -139,11 +144,14 @@ struct Disagreement {
     }
 };
 
-/// Raises the same peer error on every rank if one rank's value differs from what most ranks hold. Collective.
+/// Raises the same peer error on every rank if one rank's value differs from what most ranks hold, of those that hold the same part of
+/// something: rank r has part r modulo `parts`. Collective.
 template <shows_words Ranks>
-void agree(Ranks& ranks, std::uint64_t value, std::string_view what) {
-    Disagreement const found(ranks.gather_values(value));
-    if (!found.differing.empty()) peer_error("the ranks do not hold the same ", what, ": ", found.sentence());
+void agree(Ranks& ranks, std::uint64_t value, std::string_view what, std::size_t parts = 1) {
+    std::vector<std::uint64_t> const values = ranks.gather_values(value);
+    for (std::size_t part = 0; part < parts; ++part)
+        if (Disagreement const found(values, parts, part); !found.differing.empty())
+            peer_error("the ranks do not hold the same ", what, ": ", found.sentence());
 }
 
 /// The same for settings: the error names the first that differs, with its values, and gives the advice. Collective.

@@ -182,7 +182,7 @@ public:
     /// Raises an error that names the rank whose version or parameters differ from the others'. Collective.
     void check_replicas() {
         agree(strategy_, version_, "version of the parameters");
-        if constexpr (!Strategy::shards_parameters) agree(strategy_, masters_.checksum(), "checksum of the parameters");
+        if (strategy_.shards() < ranks()) agree(strategy_, masters_.checksum(), "checksum of the parameters", strategy_.shards());
     }
 
     /// To be called before `weights_changed` where the masters and the optimizer's state are those of another trainer.
