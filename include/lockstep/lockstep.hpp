@@ -233,6 +233,7 @@
 #include "lockstep/train/arrivals.hpp"
 #include "lockstep/train/checkpoint_state.hpp"
 #include "lockstep/train/checkpoints.hpp"
+#include "lockstep/train/gradient_tree.hpp"
 #include "lockstep/train/inspect.hpp"
 #include "lockstep/train/masters.hpp"
 #include "lockstep/train/memory_watch.hpp"

@@ -40,7 +40,7 @@ bool names_rank(std::string const& sentence, std::size_t rank) {
 }
 
 TEST_CASE("TRAPS 26: a rank started from another seed is named by every rank") {
-    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded})
+    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::hybrid})
         for (std::size_t odd = 1; odd < ranks(); ++odd) {
             auto const found =
                 raised([&] { scripted_fp32(strategy, scripted_sizes(3, 2, 2), world(), {.seed = rank() == odd ? 1u : 2u}); });
@@ -56,6 +56,21 @@ TEST_CASE("TRAPS 26: one flipped bit of one replica is found and its rank named"
         auto const found = raised([&] { run->check_replicas(); });
         CHECK(found.find("checksum") != std::string::npos);
         CHECK_MESSAGE(names_rank(found, odd), found);
+    }
+}
+
+TEST_CASE("TRAPS 26: one flipped bit of a shard is found where other groups hold the same") {
+    for (std::size_t group = 1; group < ranks(); ++group) {
+        if (ranks() % group != 0) continue;
+        RunOptions options;
+        options.strategy.shard_group = group;
+        for (std::size_t odd = group; odd < ranks(); ++odd) {
+            auto const run = scripted_fp32(Strategy::hybrid, scripted_sizes(8, 2, 8), world(), options);
+            CHECK_NOTHROW(run->check_replicas());
+            if (rank() == odd) run->flip_bit();
+            auto const found = raised([&] { run->check_replicas(); });
+            CHECK(says(found, "the ranks do not hold the same checksum of the parameters: rank " + std::to_string(odd) + " differs from "));
+        }
     }
 }
 
@@ -121,7 +136,7 @@ TEST_CASE("ranks that bring the same sequences, or not as many micro-steps, are 
 
 TEST_CASE("a learning rate that is none is refused and changes nothing; one that differs between ranks is found in any step") {
     Rows const rows = random_rows(ranks(), 9, 19, 1);
-    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded}) {
+    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::hybrid}) {
         auto const run =
             gpt2_fp32(strategy, {.layers = 1, .heads = 3, .kv_heads = 3, .dim = 12, .ffn = 20, .vocab = 19, .sequence = 9}, world(), {});
         run->step(rows.mine(), 0.01);

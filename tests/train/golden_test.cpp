@@ -58,7 +58,7 @@ void check_golden(Maker& make, Tolerance tolerance) {
                     bool const single = strategy == Strategy::single;
                     auto const batch  = single ? rows.all() : rows.mine();
                     if (batch.sequences % micro_steps != 0) continue;
-                    if (strategy != Strategy::sharded &&
+                    if (strategy != Strategy::sharded && strategy != Strategy::hybrid &&
                         (reshard == lockstep::parallel::Reshard::never || accumulate == lockstep::parallel::Accumulate::sharded))
                         continue;
                     RunOptions options{.micro_batch = batch.sequences / micro_steps, .max_norm = 1.0};

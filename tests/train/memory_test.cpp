@@ -83,6 +83,46 @@ TEST_CASE("sharding divides weights, masters, gradients and optimizer state by t
     }
 }
 
+TEST_CASE("ShardedOptimizer holds whole weights and gradients, and its shard of masters and optimizer state, to the byte") {
+    RunOptions plain;
+    plain.model.layout = lockstep::state::Layout{};
+    std::size_t mine   = 0;
+    {
+        auto const run = llama_bf16(Strategy::sharded_optimizer, llama, world(), plain);
+        for (std::size_t owned : run->owned_elements()) mine += owned;
+        CHECK(held().parameters == 2 * elements(*run));
+        CHECK(held().gradients == 4 * elements(*run));
+        CHECK(held().masters == 4 * mine);
+        CHECK(held().optimizer_state == 8 * mine);
+        CHECK(held().gathered == 0);
+        CHECK(world().sum(static_cast<std::int64_t>(mine)) == static_cast<std::int64_t>(elements(*run)));
+    }
+    auto const run = gpt2_fp32(Strategy::sharded_optimizer, gpt2, world(), {});
+    mine           = 0;
+    for (std::size_t owned : run->owned_elements()) mine += owned;
+    CHECK(held().state() == 8 * elements(*run) + 8 * mine);  // masters are the weights
+}
+
+TEST_CASE("HybridSharded holds what Sharded does among the ranks of a group, to the byte") {
+    RunOptions plain;
+    plain.model.layout = lockstep::state::Layout{};
+    for (std::size_t group = 1; group <= ranks(); ++group) {
+        if (ranks() % group != 0) continue;
+        plain.strategy.shard_group = group;
+        auto const  run            = llama_bf16(Strategy::hybrid, llama, world(), plain);
+        std::size_t mine           = 0;
+        for (std::size_t owned : run->owned_elements()) mine += owned;
+        Held const        now  = held();
+        std::size_t const root = run->units()[0].size, block = run->units()[1].size;
+        CHECK(now.parameters == 2 * mine);
+        CHECK(now.masters == 4 * mine);
+        CHECK(now.optimizer_state == 8 * mine);
+        CHECK(now.gradients == 4 * (mine + root + 2 * block));
+        CHECK(now.gathered == 2 * (root + 2 * block));
+        CHECK(world().sum(static_cast<std::int64_t>(mine)) == static_cast<std::int64_t>(elements(*run) * ranks() / group));
+    }
+}
+
 TEST_CASE("all that a run booked is given back with it, and a step reports its peaks") {
     auto const        before         = lockstep::observe::ledger().total().now.load();
     std::size_t const scratch_before = lockstep::observe::ledger()[Category::scratch].now.load();

@@ -17,19 +17,22 @@
 #include "lockstep/parallel/strategy.hpp"
 #include "lockstep/train/step_result.hpp"
 
-enum class Strategy { single, replicated, sharded };
+/// `hybrid` is in groups of `shard_group`; 0: as large as possible, but two at least where there are ranks for them.
+enum class Strategy { single, replicated, sharded_optimizer, sharded, hybrid };
 
-inline constexpr Strategy strategies[]{Strategy::single, Strategy::replicated, Strategy::sharded};
+inline constexpr Strategy strategies[]{Strategy::single, Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded,
+                                       Strategy::hybrid};
 
 /// What TrainerOptions holds, without its header.
 struct RunOptions {
-    std::uint64_t                seed        = 1337;
-    std::size_t                  micro_batch = 0;
-    double                       max_norm    = 0;
-    int                          threads     = 1;
-    lockstep::nn::ModelOptions   model       = {};
-    lockstep::parallel::Options  strategy    = {};
-    lockstep::optim::LossScaling loss_scale  = {};
+    std::uint64_t                seed         = 1337;
+    std::size_t                  micro_batch  = 0;
+    double                       max_norm     = 0;
+    int                          threads      = 1;
+    bool                         reproducible = false;
+    lockstep::nn::ModelOptions   model        = {};
+    lockstep::parallel::Options  strategy     = {};
+    lockstep::optim::LossScaling loss_scale   = {};
 };
 
 class Run {

@@ -3,8 +3,9 @@
 #include <type_traits>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/parallel/hybrid_sharded.hpp"
 #include "lockstep/parallel/replicated.hpp"
-#include "lockstep/parallel/sharded.hpp"
+#include "lockstep/parallel/sharded_optimizer.hpp"
 #include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/train/inspect.hpp"
 #include "lockstep/train/trainer.hpp"
@@ -19,13 +20,14 @@ public:
     RunOf(lockstep::state::ModelSizes const& sizes, Optimizer const& optimizer, typename Trainer::Communicator const& communicator,
           RunOptions const& o)
         : trainer_(sizes, optimizer, communicator,
-                   {.seed        = o.seed,
-                    .micro_batch = o.micro_batch,
-                    .max_norm    = o.max_norm,
-                    .threads     = o.threads,
-                    .model       = o.model,
-                    .strategy    = o.strategy,
-                    .loss_scale  = o.loss_scale}) {}
+                   {.seed         = o.seed,
+                    .micro_batch  = o.micro_batch,
+                    .max_norm     = o.max_norm,
+                    .threads      = o.threads,
+                    .reproducible = o.reproducible,
+                    .model        = o.model,
+                    .strategy     = o.strategy,
+                    .loss_scale   = o.loss_scale}) {}
 
     lockstep::StepResult step(lockstep::data::Batch const& batch, double learning_rate) override {
         return trainer_.step(batch, learning_rate);
@@ -83,15 +85,24 @@ protected:
     Trainer trainer_;
 };
 
+/// `sharded` is `hybrid` with one group: a trainer less to compile.
 template <class Model, class Precision, class Optimizer, template <class> class Kind = RunOf>
 std::unique_ptr<Run> make_run(Strategy strategy, lockstep::state::ModelSizes const& sizes, lockstep::comm::Communicator const& world,
-                              RunOptions const& options, Optimizer const& optimizer) {
+                              RunOptions options, Optimizer const& optimizer) {
     using namespace lockstep::parallel;
+    std::size_t& group = options.strategy.shard_group;
+    if (strategy == Strategy::hybrid && group == 0) group = world.size() % 2 == 0 ? static_cast<std::size_t>(world.size()) / 2 : 1;
+    if (strategy == Strategy::sharded) group = 0;
     switch (strategy) {
         case Strategy::replicated:
             return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Replicated<>>>>(sizes, optimizer, world, options);
+        case Strategy::sharded_optimizer:
+            return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, ShardedOptimizer<>>>>(sizes, optimizer, world,
+                                                                                                              options);
         case Strategy::sharded:
-            return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Sharded<>>>>(sizes, optimizer, world, options);
+        case Strategy::hybrid:
+            return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, HybridSharded<>>>>(sizes, optimizer, world,
+                                                                                                           options);
         default:
             return std::make_unique<Kind<lockstep::Trainer<Model, Precision, Optimizer, Single>>>(sizes, optimizer, Alone{}, options);
     }

@@ -55,7 +55,7 @@ RunOptions options_of(std::size_t micro_batch, lockstep::parallel::Options strat
 
 TEST_CASE("every strategy trains like Single on the concatenated batch, dropout included") {
     auto const expected = train(gpt2_fp64, Strategy::single, options_of(0));
-    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded})
+    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
         for (std::size_t micro_batch : {1u, 2u, 4u}) {
             auto const found = train(gpt2_fp64, strategy, options_of(micro_batch));
             CHECK(worst(found.losses, expected.losses) < 1e-12);
@@ -82,7 +82,23 @@ TEST_CASE("bucket size, prefetch, reshard, overlap and threads change no bit, no
                               options_of(micro_batch,
                                          {.prefetch = prefetch, .reshard = reshard, .overlap = overlap, .accumulate = Accumulate::local})),
                         expected);
-        for (Strategy const strategy : {Strategy::replicated, Strategy::sharded}) {
+        for (bool const overlap : {true, false}) {
+            check_same(train(gpt2_fp32, Strategy::sharded_optimizer, options_of(micro_batch, {.overlap = overlap})), expected);
+            for (std::size_t group = 1; group < ranks(); ++group)
+                if (ranks() % group == 0)
+                    check_same(train(gpt2_fp32, Strategy::hybrid,
+                                     options_of(micro_batch, {.prefetch    = group,
+                                                              .reshard     = overlap ? Reshard::always : Reshard::never,
+                                                              .overlap     = overlap,
+                                                              .accumulate  = Accumulate::local,
+                                                              .shard_group = group})),
+                               expected);
+        }
+        for (auto const progress : {lockstep::comm::Progress::thread, lockstep::comm::Progress::inside})
+            for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
+                check_same(train(gpt2_fp32, strategy, options_of(micro_batch, {.accumulate = Accumulate::local, .progress = progress})),
+                           expected);
+        for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid}) {
             RunOptions threaded = options_of(micro_batch, {.accumulate = Accumulate::local});
             threaded.threads    = 2;
             check_same(train(gpt2_fp32, strategy, threaded), expected);
@@ -91,8 +107,9 @@ TEST_CASE("bucket size, prefetch, reshard, overlap and threads change no bit, no
 }
 
 TEST_CASE("with one micro-step, both ways to accumulate are the same to the bit") {
-    check_same(train(gpt2_fp32, Strategy::sharded, options_of(0, {.accumulate = Accumulate::sharded})),
-               train(gpt2_fp32, Strategy::replicated, options_of(0)));
+    for (Strategy const strategy : {Strategy::sharded, Strategy::hybrid})
+        check_same(train(gpt2_fp32, strategy, options_of(0, {.accumulate = Accumulate::sharded})),
+                   train(gpt2_fp32, Strategy::replicated, options_of(0)));
 }
 
 TEST_CASE("adding up micro-steps in the shards sums in another order and stays close; its own options change no bit") {
@@ -103,6 +120,7 @@ TEST_CASE("adding up micro-steps in the shards sums in another order and stays c
     for (std::size_t prefetch : {0u, 2u})
         for (auto const reshard : {Reshard::always, Reshard::never})
             check_same(train(gpt2_fp32, Strategy::sharded, options_of(1, {.prefetch = prefetch, .reshard = reshard})), expected);
+    check_same(train(gpt2_fp32, Strategy::hybrid, options_of(1)), expected);
 }
 
 TEST_CASE("Single is the same to the bit on one rank and with two threads") {
@@ -112,7 +130,8 @@ TEST_CASE("Single is the same to the bit on one rank and with two threads") {
     check_same(train(gpt2_fp32, Strategy::single, threaded), expected);
     if (ranks() == 1) {
         check_same(train(gpt2_fp32, Strategy::replicated, options_of(2)), expected);
-        check_same(train(gpt2_fp32, Strategy::sharded, options_of(2, {.accumulate = Accumulate::local})), expected);
+        for (Strategy const strategy : {Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
+            check_same(train(gpt2_fp32, strategy, options_of(2, {.accumulate = Accumulate::local})), expected);
     }
 }
 
@@ -171,7 +190,8 @@ TEST_CASE("a layout that permutes and pads elements gives the same losses and, u
 TEST_CASE("more ranks than granules leave some shards empty, and the model still trains") {
     constexpr lockstep::state::ModelSizes tiny{.layers = 1, .heads = 1, .kv_heads = 1, .dim = 2, .ffn = 1, .vocab = 3, .sequence = 7};
     auto const                            expected = train(gpt2_fp64, Strategy::single, options_of(0), 1, tiny);
-    CHECK(worst(train(gpt2_fp64, Strategy::sharded, options_of(1), 1, tiny).weights, expected.weights) < 1e-9);
+    for (Strategy const strategy : {Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
+        CHECK(worst(train(gpt2_fp64, strategy, options_of(1), 1, tiny).weights, expected.weights) < 1e-9);
     RunOptions blocks   = options_of(1);
     blocks.model.layout = lockstep::state::Layout{32, 32};  // one granule a matrix
     CHECK(worst(train(gpt2_fp64, Strategy::sharded, blocks, 1, tiny).weights, expected.weights) < 1e-9);

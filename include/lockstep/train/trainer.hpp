@@ -17,6 +17,7 @@
 #include "lockstep/parallel/single.hpp"
 #include "lockstep/runtime/cores.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/gradient_tree.hpp"
 #include "lockstep/train/masters.hpp"
 #include "lockstep/train/memory_watch.hpp"
 #include "lockstep/train/step_result.hpp"
@@ -53,14 +54,15 @@ public:
     using Scaling       = typename Precision::scaling;
 
     Trainer(state::ModelSizes const& sizes, Optimizer optimizer, Communicator const& communicator, TrainerOptions const& options = {})
-        : options_(with_layout(options)),
+        : options_(completed(options)),
           model_(sizes, options_.model),
           optimizer_(std::move(optimizer)),
           threads_(options.threads > 0 ? options.threads : runtime::threads_for(parallel::ranks_on_node(communicator))),
-          strategy_(communicator, model_.units(), options.strategy),
+          strategy_(communicator, model_.units(), options_.strategy),
           masters_(model_.units(), owned_parts(), options.groups),
           loss_scale_(options.loss_scale),
           readiness_(model_.units(), strategy_.buckets()),
+          tree_(model_.units(), options, comm::wire_of<typename Precision::reduce>, strategy_.ranks()),
           saved_(model_.template make_saved<Compute>()),
           timing_(model_.units().size(), strategy_.rank(), strategy_.ranks()) {
         agree(strategy_, configuration(sizes, options_), "all ranks must have the same");
@@ -97,12 +99,14 @@ public:
             begin_step(batch);
             auto              counts      = totals_.start_counting(strategy_);  // hidden under the first forward
             std::size_t const micro_steps = batch.sequences / micro_batch(batch);
+            tree_.restart(micro_steps);
             for (std::size_t m = 0; m < micro_steps; ++m) {
                 auto const x = forward(batch, m, parallel::Phase::forward);  // (N,C)
                 memory_.end_forward();
                 if (m == 0) spend(Event::drain, [&] { counts.wait(); });
                 if (totals_.valid_tokens() == 0) break;
                 totals_.loss += backward(batch, m, x, m + 1 == micro_steps);
+                tree_.add(m, strategy_);
                 memory_.end_backward();
             }
             spend(Event::drain, [&] { strategy_.wait(); });
@@ -214,8 +218,9 @@ private:
         if constexpr (std::same_as<Communicator, parallel::Alone>) return {};
     }
 
-    static TrainerOptions with_layout(TrainerOptions options) {
+    static TrainerOptions completed(TrainerOptions options) {
         if (!options.model.layout) options.model.layout = kernel::weight_layout<Compute>();
+        if (options.reproducible) options.strategy.accumulate = parallel::Accumulate::local;
         return options;
     }
 
@@ -297,6 +302,7 @@ private:
         if (!reducing_) return;
         auto const bucket = readiness_.contributed(unit, parameter);
         if (!bucket) return;
+        tree_.finish(*bucket, strategy_);
         observe::mark(Event::bucket_ready, *bucket);
         spend(Event::submit, *bucket, 0, [&] { strategy_.reduce(*bucket); });
     }
@@ -381,6 +387,7 @@ private:
     MasterCopy                              masters_;
     optim::LossScale<Precision>             loss_scale_;
     state::Readiness                        readiness_;
+    GradientTree<Master, Storage>           tree_;
     typename Storage::Workspace             workspace_;
     typename Model::template Saved<Compute> saved_;
 

@@ -12,14 +12,15 @@
 namespace lockstep {
 
 struct TrainerOptions {
-    std::uint64_t          seed        = 1337;
-    std::size_t            micro_batch = 0;    // sequences of one forward; 0: all that a step brings
-    double                 max_norm    = 1.0;  // gradients are clipped to it; 0: never
-    int                    threads     = 0;    // of this rank; 0: its share of the node's cores
-    nn::ModelOptions       model       = {};
-    parallel::Options      strategy    = {};
-    optim::ParameterGroups groups      = {};
-    optim::LossScaling     loss_scale  = {};
+    std::uint64_t          seed         = 1337;
+    std::size_t            micro_batch  = 0;      // sequences of one forward; 0: all that a step brings
+    double                 max_norm     = 1.0;    // gradients are clipped to it; 0: never
+    int                    threads      = 0;      // of this rank; 0: its share of the node's cores
+    bool                   reproducible = false;  // the same bits on 1, 2, 4, ... ranks with the same micro-batch; see gradient_tree.hpp
+    nn::ModelOptions       model        = {};
+    parallel::Options      strategy     = {};
+    optim::ParameterGroups groups       = {};
+    optim::LossScaling     loss_scale   = {};
 };
 
 }  // namespace lockstep
