@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <numeric>
 
 #include "lockstep/comm/environment.hpp"
 #include "lockstep/plan/flops.hpp"
@@ -16,23 +17,34 @@ namespace {
 
 using namespace train_gpt;
 
-/// What only the number of ranks decides: threads, strategy, micro-batch.
+bool in_shards(Strategy strategy) { return strategy == Strategy::sharded || strategy == Strategy::hybrid; }
+
+/// What only the number of ranks decides: threads, strategy, groups, micro-batch.
 void complete(Settings& settings, lockstep::comm::Communicator const& world) {
     auto const ranks = static_cast<std::size_t>(world.size());
     int const  here  = world.node().size();  // collective, so whatever the flags
+    bool const alike = world.min(here) == world.max(here);
     if (settings.threads == 0) settings.threads = lockstep::runtime::threads_for(here);
     if (settings.strategy == Strategy::automatic) settings.strategy = ranks == 1 ? Strategy::single : Strategy::replicated;
     if (settings.strategy == Strategy::single && ranks != 1) lockstep::input_error("--strategy single: expected 1 rank, found ", ranks);
-    if (settings.strategy != Strategy::sharded && settings.parallel.accumulate == lockstep::parallel::Accumulate::sharded)
-        lockstep::input_error("--accumulate sharded: expected --strategy sharded, found ",
-                              settings.strategy == Strategy::single ? "single" : "replicated", ", whose ranks hold no shards");
+    if (!in_shards(settings.strategy) && settings.parallel.accumulate == lockstep::parallel::Accumulate::sharded)
+        lockstep::input_error("--accumulate sharded: expected --strategy sharded or hybrid, found ", name(settings.strategy),
+                              ", whose ranks hold whole gradients");
+    if (std::size_t& group = settings.parallel.shard_group; settings.strategy == Strategy::hybrid) {
+        if (group == 0) group = alike && ranks % static_cast<std::size_t>(here) == 0 ? static_cast<std::size_t>(here) : ranks;
+        if (ranks % group != 0) lockstep::input_error("--shard-group: expected a divisor of ", ranks, " ranks, found ", group);
+    }
+    if (settings.reproducible && (ranks & (ranks - 1)) != 0)
+        lockstep::input_error("--reproducible on: expected a power of two of ranks, found ", ranks);
     if (settings.global_batch % ranks != 0)
         lockstep::input_error("--global-batch: expected a multiple of ", ranks, " ranks, found ", settings.global_batch);
     if (ranks == 1) settings.parallel.wire = lockstep::comm::Wire::fp32;  // nothing travels, so nothing is rounded
     std::size_t const rows = settings.global_batch / ranks;
-    if (settings.micro_batch == 0) {
-        settings.micro_batch = std::min(rows, settings.most_rows);
-        while (rows % settings.micro_batch != 0) --settings.micro_batch;
+    if (settings.micro_batch == 0) {  // reproducible: what 1, 2 and 4 ranks can have alike
+        std::size_t const shares = settings.reproducible ? std::max(ranks, std::gcd(settings.global_batch, std::size_t{4})) : ranks;
+        std::size_t const share  = settings.global_batch / shares;
+        settings.micro_batch     = std::min(share, settings.most_rows);
+        while (share % settings.micro_batch != 0) --settings.micro_batch;
     }
     if (rows % settings.micro_batch != 0)
         lockstep::input_error("--global-batch: expected a multiple of --micro-batch x ranks = ", settings.micro_batch, " x ", ranks,
@@ -45,8 +57,11 @@ void check_memory(Settings const& s, double ranks, double here) {
     auto const   number = [](std::size_t size) { return static_cast<double>(size); };
     double const rows = number(s.global_batch) / ranks, length = number(s.sequence);
     double const compute = s.precision == Precision::fp32 ? 4 : 2, slots = s.optimizer == Optimizer::sgd ? 1 : 2;
+    double const parts = s.strategy == Strategy::hybrid                                                 ? number(s.parallel.shard_group)
+                         : s.strategy == Strategy::sharded || s.strategy == Strategy::sharded_optimizer ? ranks
+                                                                                                        : 1;
     double const state =
-        number(lockstep::plan::parameter_count(s.sizes)) * (4 + 4 + 4 * slots) / (s.strategy == Strategy::sharded ? ranks : 1);
+        number(lockstep::plan::parameter_count(s.sizes)) * ((4 + 4 * slots) / parts + 4 / (in_shards(s.strategy) ? parts : 1));
     double const saved = number(s.micro_batch) * length * number(s.sizes.layers * s.sizes.dim) * compute * (s.recompute ? 1 : 6);
     double const copy  = s.save.empty() ? 0 : number(lockstep::plan::parameter_count(s.sizes)) * (4 + 4 * slots) / ranks;
     double const needs = state + copy + saved + rows * length * 2 * sizeof(std::int32_t);

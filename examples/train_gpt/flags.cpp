@@ -88,11 +88,13 @@ public:
         real("--min-lr-ratio", s_.schedule.min_ratio, 0, 1, Ends::closed, "Where cosine and wsd end");
         count("--steps", s_.steps, 0, most_steps, "Optimizer steps, counted from version 0");
 
-        choose("--strategy", strategy_,
-               Words<std::string>{
-                   {"single", "single"}, {"replicated", "replicated"}, {"sharded-optimizer", ""}, {"sharded", "sharded"}, {"hybrid", ""}},
-               "Parallelism (single on 1 rank, replicated on more; sharded-optimizer and hybrid: not yet)");
-        later("--shard-group", "Ranks of a group, for hybrid");
+        Words<Strategy> strategies;
+        for (Strategy const strategy :
+             {Strategy::single, Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
+            strategies.emplace_back(std::string(train_gpt::name(strategy)), strategy);
+        choose("--strategy", s_.strategy, strategies, "Parallelism (single on 1 rank, replicated on more)");
+        count("--shard-group", s_.parallel.shard_group, 1, most_size,
+              "Consecutive ranks that hold one model together, for hybrid (a node's)");
         choose("--reshard", s_.parallel.reshard,
                Words<ls::parallel::Reshard>{{"always", ls::parallel::Reshard::always}, {"never", ls::parallel::Reshard::never}},
                "When gathered weights are freed");
@@ -105,7 +107,7 @@ public:
         choose("--accumulate", accumulate_,
                Words<ls::parallel::Accumulate>{{"local", ls::parallel::Accumulate::local}, {"sharded", ls::parallel::Accumulate::sharded}},
                "Where micro-steps add up (by strategy)");
-        choose("--reproducible", reproducible_, on_off, "The same bits for any number of ranks (on: not yet)");
+        choose("--reproducible", s_.reproducible, on_off, "The same bits on 1, 2, 4, ... ranks, where --micro-batch is the same");
         choose("--recompute", s_.recompute, Words<bool>{{"none", false}, {"block", true}}, "Activation checkpointing");
         count("--threads", s_.threads, 1, 1024, "Threads of this rank (cores of the node / ranks on it)");
         choose("--isa", isa_,
@@ -152,16 +154,15 @@ public:
     void complete() {
         for (char const* flag : later_)
             if (given(flag)) not_yet(flag);
-        if (strategy_.empty()) not_yet("--strategy " + app_["--strategy"]->as<std::string>());
+        if (given("--shard-group") && s_.strategy != Strategy::hybrid)
+            ls::input_error("--shard-group: expected --strategy hybrid beside it, found ",
+                            given("--strategy") ? train_gpt::name(s_.strategy) : "none");
         if (s_.parallel.reduction == ls::comm::Reduction::vendor && wire_ == ls::comm::Wire::bf16)
             ls::input_error("--reduction: expected ordered with --reduce-dtype bf16, which the vendor rounds at every hop, found vendor");
-        if (reproducible_) not_yet("--reproducible on");
+        if (s_.reproducible) check_reproducible();
         if (isa_ == "avx2") not_yet("--isa " + isa_);
         if (isa_ != "auto")
             ls::kernel::use(isa_ == "scalar" ? ls::kernel::Isa::scalar : isa_ == "amx" ? ls::kernel::Isa::amx : ls::kernel::Isa::simd);
-        if (strategy_ == "single") s_.strategy = Strategy::single;
-        if (strategy_ == "replicated") s_.strategy = Strategy::replicated;
-        if (strategy_ == "sharded") s_.strategy = Strategy::sharded;
         s_.parallel.wire       = wire_;
         s_.parallel.accumulate = accumulate_;
         s_.prompt_given        = given("--prompt");
@@ -294,6 +295,15 @@ private:
         });
     }
 
+    void check_reproducible() const {
+        auto const refuse = [](char const* expected, char const* found) {
+            ls::input_error("--reproducible on: expected ", expected, ", found ", found);
+        };
+        if (s_.parallel.reduction == ls::comm::Reduction::vendor) refuse("--reduction ordered", "vendor");
+        if (wire_ == ls::comm::Wire::bf16) refuse("--reduce-dtype fp32", "bf16, to which the sum of each rank is rounded");
+        if (accumulate_ == ls::parallel::Accumulate::sharded) refuse("--accumulate local", "sharded");
+    }
+
     /// Every flag with its value, or what stands in for it. Ranks may have different numbers of threads.
     void list() {
         for (auto const& [flag, say] : said_)
@@ -388,12 +398,11 @@ private:
 
     Settings&                               s_;
     CLI::App                                app_{"train_gpt: trains a GPT on one or more ranks (mpiexec -n P train_gpt ...)", "train_gpt"};
-    std::string                             preset_ = "demo", strategy_ = "automatic", isa_ = "auto";
+    std::string                             preset_ = "demo", isa_ = "auto";
     Words<std::string>                      preset_names_;
     std::optional<ls::comm::Wire>           wire_;
     std::optional<ls::parallel::Accumulate> accumulate_;
-    double                                  bucket_mb_    = 25;
-    bool                                    reproducible_ = false;
+    double                                  bucket_mb_ = 25;
     std::vector<char const*>                later_;  // flags of later versions
 
     std::vector<std::pair<std::string, std::function<std::string()>>> said_;  // flags, and what says their values

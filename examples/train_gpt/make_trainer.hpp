@@ -7,8 +7,9 @@
 #include "lockstep/nn/gpt2.hpp"
 #include "lockstep/nn/llama.hpp"
 #include "lockstep/optim/sgd.hpp"
+#include "lockstep/parallel/hybrid_sharded.hpp"
 #include "lockstep/parallel/replicated.hpp"
-#include "lockstep/parallel/sharded.hpp"
+#include "lockstep/parallel/sharded_optimizer.hpp"
 #include "lockstep/parallel/single.hpp"
 #include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/train/checkpoint_state.hpp"
@@ -26,12 +27,13 @@ public:
     template <class Optimizer>
     TrainerOf(Settings const& s, Optimizer const& optimizer, typename Trainer::Communicator const& communicator)
         : trainer_(s.sizes, optimizer, communicator,
-                   {.seed        = s.seed,
-                    .micro_batch = s.micro_batch,
-                    .max_norm    = s.clip,
-                    .threads     = s.threads,
-                    .model       = {.dropout = s.dropout, .recompute = s.recompute},
-                    .strategy    = s.parallel}) {}
+                   {.seed         = s.seed,
+                    .micro_batch  = s.micro_batch,
+                    .max_norm     = s.clip,
+                    .threads      = s.threads,
+                    .reproducible = s.reproducible,
+                    .model        = {.dropout = s.dropout, .recompute = s.recompute},
+                    .strategy     = s.parallel}) {}
 
     ls::state::Version version() const override { return trainer_.version(); }
     ls::StepResult     step(ls::data::Batch const& batch, double learning_rate) override { return trainer_.step(batch, learning_rate); }
@@ -65,14 +67,18 @@ private:
     Trainer trainer_;
 };
 
+/// `sharded` is `hybrid` with one group: a trainer less to compile.
 template <class Model, class Precision, class Optimizer>
 std::unique_ptr<AnyTrainer> with_strategy(Settings const& s, Optimizer const& optimizer, ls::comm::Communicator const& world) {
     using ls::Trainer;
     switch (s.strategy) {
         case Strategy::replicated:
             return std::make_unique<TrainerOf<Trainer<Model, Precision, Optimizer, ls::parallel::Replicated<>>>>(s, optimizer, world);
+        case Strategy::sharded_optimizer:
+            return std::make_unique<TrainerOf<Trainer<Model, Precision, Optimizer, ls::parallel::ShardedOptimizer<>>>>(s, optimizer, world);
         case Strategy::sharded:
-            return std::make_unique<TrainerOf<Trainer<Model, Precision, Optimizer, ls::parallel::Sharded<>>>>(s, optimizer, world);
+        case Strategy::hybrid:
+            return std::make_unique<TrainerOf<Trainer<Model, Precision, Optimizer, ls::parallel::HybridSharded<>>>>(s, optimizer, world);
         default:
             return std::make_unique<TrainerOf<Trainer<Model, Precision, Optimizer, ls::parallel::Single>>>(s, optimizer,
                                                                                                            ls::parallel::Alone{});

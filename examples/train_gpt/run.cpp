@@ -21,6 +21,7 @@
 #include "lockstep/plan/flops.hpp"
 #include "lockstep/plan/memory.hpp"
 #include "lockstep/report/terminal.hpp"
+#include "lockstep/train/gradient_tree.hpp"
 #include "lockstep/train/weights.hpp"
 #include "machine.hpp"
 #include "observed.hpp"
@@ -87,8 +88,8 @@ RunData open_data(Settings const& settings) {
     return data;
 }
 
-ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator const& world, Processor const& processor,
-                                   RunData const& data) {
+ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator const& world, Processor const& processor, RunData const& data,
+                                   std::vector<ls::state::Unit> const& units) {
     auto const&           z = s.sizes;
     ls::report::RunHeader run;
     run.machine    = ls::report::this_machine();
@@ -102,11 +103,11 @@ ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator con
         ", vocabulary ", z.vocab, ", ", s.sequence, " tokens a sequence");
     char const* const precisions[]{"fp32", "bf16 compute, fp32 masters", "fp16 compute, fp32 masters, loss scaled"};
     char const* const optimizers[]{"sgd", "adam", "adamw"};
-    char const* const strategies[]{"", "single", "replicated", "sharded"};
     std::size_t const ranks = static_cast<std::size_t>(world.size());
     add("step", s.global_batch, " sequences", ranks == 1 ? "" : ls::sentence(" over all ranks, ", s.global_batch / ranks, " a rank"), ", ",
         s.micro_batch, " at once, ", precisions[static_cast<int>(s.precision)], ", ", optimizers[static_cast<int>(s.optimizer)], ", ",
-        strategies[static_cast<int>(s.strategy)]);
+        name(s.strategy), s.strategy == Strategy::hybrid ? ls::sentence(" in groups of ", s.parallel.shard_group) : "",
+        s.reproducible ? ", reproducible" : "");
     add("data", data.train.name(), ", ", data.train.size(), " tokens",
         data.held_out ? ls::sentence(", ", data.held_out->size(), " held out") : "");
     add("peak flops", ls::report::readable_count(processor.peak_flops), "FLOP/s measured in registers, all threads");
@@ -115,7 +116,8 @@ ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator con
     auto const activations = ls::plan::activation_bytes(
         z, s.micro_batch, s.sequence, s.precision == Precision::fp32 ? 4 : 2, s.recompute,
         s.precision == Precision::bf16 ? ls::kernel::logit_storage<ls::precision::bfloat16>() : ls::kernel::LogitStorage{});
-    run.predicted_peak = ledger.total().now.load() +
+    std::size_t const partial = s.reproducible ? ls::partial_sums(s.global_batch / ranks / s.micro_batch) : 0;
+    run.predicted_peak        = ledger.total().now.load() + partial * ls::state::unit_offsets(units).back() * sizeof(float) +
                          ls::plan::step_bytes(z, s.micro_batch, s.sequence, activations, static_cast<std::size_t>(processor.threads));
     return run;
 }
@@ -255,7 +257,7 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
     std::ostream          silent(nullptr);
     ls::report::Terminal  terminal(rank == 0 ? std::cout : silent, trainer.version(), settings.steps, ls::report::standard_screen());
     Observed              observed(settings, world, trainer.units());
-    ls::report::RunHeader header = describe_run(settings, world, processor, data);
+    ls::report::RunHeader header = describe_run(settings, world, processor, data, trainer.units());
     if (ranks > 1) header.settings.emplace_back("clocks", observed.clocks());
     terminal.header(header);
     if (!settings.resume.empty()) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/data/sampler.hpp"
@@ -17,7 +18,12 @@ namespace train_gpt {
 
 enum class Precision { fp32, bf16, fp16 };
 enum class Optimizer { sgd, adam, adamw };
-enum class Strategy { automatic, single, replicated, sharded };
+enum class Strategy { automatic, single, replicated, sharded_optimizer, sharded, hybrid };
+
+constexpr std::string_view name(Strategy strategy) noexcept {
+    constexpr std::string_view names[]{"automatic", "single", "replicated", "sharded-optimizer", "sharded", "hybrid"};
+    return names[static_cast<std::size_t>(strategy)];
+}
 
 struct Settings {
     // data
@@ -50,7 +56,8 @@ struct Settings {
     // ranks and threads
     Strategy                    strategy = Strategy::automatic;
     lockstep::parallel::Options parallel;
-    int                         threads = 0;  // 0: an equal share of the node's cores
+    bool                        reproducible = false;
+    int                         threads      = 0;  // 0: an equal share of the node's cores
 
     // results
     std::string                metrics;

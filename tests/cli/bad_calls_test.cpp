@@ -189,9 +189,15 @@ TEST_CASE("sizes, batches and ranks that do not go together") {
         {{"--global-batch", "2000000000", "--micro-batch", "1000000000"}, {"--global-batch", "--micro-batch", "fits into", "GiB"}},
         {{"--micro-batch", "5"}, {"--global-batch", "micro-batch", "5", "found 12"}},
         {{"--micro-batch", "24"}, {"--global-batch", "24", "found 12"}},
-        {{"--strategy", "hybrid"}, {"--strategy hybrid", "not in this version"}},
+        {{"--shard-group", "2"}, {"--shard-group", "expected --strategy hybrid", "found none"}},
+        {{"--shard-group", "0", "--strategy", "hybrid"}, {"--shard-group", "found 0"}},
+        {{"--shard-group", "2", "--strategy", "sharded"}, {"--shard-group", "expected --strategy hybrid", "found sharded"}},
+        {{"--shard-group", "3", "--strategy", "hybrid"}, {"--shard-group", "expected a divisor of", "found 3"}},
         {{"--timeout", "0"}, {"--timeout", "found 0"}},
         {{"--reduction", "vendor", "--reduce-dtype", "bf16"}, {"--reduction", "--reduce-dtype bf16"}},
+        {{"--reproducible", "on", "--reduction", "vendor"}, {"--reproducible on", "expected --reduction ordered", "found vendor"}},
+        {{"--reproducible", "on", "--reduce-dtype", "bf16"}, {"--reproducible on", "expected --reduce-dtype fp32", "found bf16"}},
+        {{"--reproducible", "on", "--accumulate", "sharded"}, {"--reproducible on", "expected --accumulate local", "found sharded"}},
         {{"--seq", "400"}, {"--data", place.data, "expected at least 401 tokens", "--seq 400", "found 360"}},
         {{"--seq", "360", "--val-fraction", "0.1"}, {"--data", "expected at least 361 tokens that are not held out", "found 360"}},
         {{"--seq", "50", "--eval-every", "1"}, {"--val-fraction", "expected at least 51 tokens held out", "found 40"}},
@@ -200,13 +206,16 @@ TEST_CASE("sizes, batches and ranks that do not go together") {
         {{"--accumulate", "sharded"}, {"--accumulate sharded", "expected --strategy sharded", "found "}},
     });
     place.check({{{"--accumulate", "sharded", "--strategy", "single"}, {"--accumulate sharded", "found single"}},
-                 {{"--accumulate", "sharded", "--strategy", "replicated"}, {"--accumulate sharded", "found replicated"}}},
+                 {{"--accumulate", "sharded", "--strategy", "replicated"}, {"--accumulate sharded", "found replicated"}},
+                 {{"--accumulate", "sharded", "--strategy", "sharded-optimizer"}, {"--accumulate sharded", "found sharded-optimizer"}}},
                 {1});
     place.check({{{"--strategy", "single"}, {"--strategy single", "expected 1 rank", "found 2"}},
                  {{"--global-batch", "1"}, {"--global-batch", "multiple of 2 ranks", "found 1"}},
                  {{"--global-batch", "7"}, {"--global-batch", "multiple of 2 ranks", "found 7"}}},
                 {2});
-    place.check({{{"--global-batch", "2"}, {"--global-batch", "multiple of 3 ranks", "found 2"}},
+    place.check({{{"--reproducible", "on"}, {"--reproducible on", "expected a power of two of ranks", "found 3"}},
+                 {{"--strategy", "hybrid", "--shard-group", "2"}, {"--shard-group", "expected a divisor of 3 ranks", "found 2"}},
+                 {{"--global-batch", "2"}, {"--global-batch", "multiple of 3 ranks", "found 2"}},
                  {{"--micro-batch", "3"}, {"--global-batch", "3 x 3", "found 12"}},
                  {{"--data", place.folder / "none.bin"}, {"none.bin", "does not exist"}},
                  {{"--lr", "fast"}, {"--lr", "expected a number", "found fast"}},
@@ -217,8 +226,7 @@ TEST_CASE("sizes, batches and ranks that do not go together") {
 TEST_CASE("flags that are not in this version yet") {
     Place const       place;
     std::vector<Call> calls;
-    for (auto const& [flag, value] : std::vector<std::pair<std::string, std::string>>{{"--reproducible", "on"},
-                                                                                       {"--strategy", "sharded-optimizer"}, {"--shard-group", "2"}, {"--isa", "avx2"}})
+    for (auto const& [flag, value] : std::vector<std::pair<std::string, std::string>>{{"--isa", "avx2"}, {"--isa", "avx512"}})
         calls.push_back({{flag, value}, {flag, "not in this version yet"}});
     place.check(calls);
 }

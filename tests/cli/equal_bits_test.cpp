@@ -8,18 +8,32 @@ using namespace lockstep::test;
 
 struct Way {
     char const *strategy, *bucket, *prefetch, *reshard, *threads, *overlap;
+    int         group = 0;  // of hybrid
 };
 
 // Buckets of one tensor, 64 KiB, 25 MB. Every pair of values of two columns is in some row of the strategies that read both.
 constexpr Way ways[]{
-    {"replicated", "0", "1", "always", "1", "on"},      {"replicated", "0", "0", "never", "2", "off"},
-    {"replicated", "0.0625", "1", "always", "2", "on"}, {"replicated", "0.0625", "2", "never", "1", "off"},
-    {"replicated", "25", "1", "always", "1", "off"},    {"replicated", "25", "0", "never", "2", "on"},
-    {"sharded", "0", "0", "always", "1", "on"},         {"sharded", "0", "1", "never", "2", "off"},
-    {"sharded", "0", "2", "always", "2", "on"},         {"sharded", "0.0625", "0", "never", "2", "on"},
-    {"sharded", "0.0625", "1", "always", "1", "off"},   {"sharded", "0.0625", "2", "never", "1", "on"},
-    {"sharded", "25", "0", "never", "1", "off"},        {"sharded", "25", "1", "always", "2", "on"},
+    {"replicated", "0", "1", "always", "1", "on"},
+    {"replicated", "0", "0", "never", "2", "off"},
+    {"replicated", "0.0625", "1", "always", "2", "on"},
+    {"replicated", "0.0625", "2", "never", "1", "off"},
+    {"replicated", "25", "1", "always", "1", "off"},
+    {"replicated", "25", "0", "never", "2", "on"},
+    {"sharded", "0", "0", "always", "1", "on"},
+    {"sharded", "0", "1", "never", "2", "off"},
+    {"sharded", "0", "2", "always", "2", "on"},
+    {"sharded", "0.0625", "0", "never", "2", "on"},
+    {"sharded", "0.0625", "1", "always", "1", "off"},
+    {"sharded", "0.0625", "2", "never", "1", "on"},
+    {"sharded", "25", "0", "never", "1", "off"},
+    {"sharded", "25", "1", "always", "2", "on"},
     {"sharded", "25", "2", "always", "1", "off"},
+    {"sharded-optimizer", "25", "1", "always", "1", "on"},
+    {"sharded-optimizer", "25", "0", "always", "2", "off"},
+    {"hybrid", "25", "1", "always", "1", "on", 1},
+    {"hybrid", "25", "0", "never", "2", "off", 1},
+    {"hybrid", "25", "2", "always", "2", "on", 2},
+    {"hybrid", "25", "0", "never", "1", "off", 2},
 };
 
 /// All ways give the first one's weights and losses.
@@ -29,8 +43,10 @@ void check_ways(Words const& flags, int ranks) {
     std::string         weights;
     std::vector<double> losses;
     for (Way const& way : ways) {
-        Words const chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket,  "--prefetch", way.prefetch,
-                           "--reshard",  way.reshard,  "--threads",   way.threads, "--overlap",  way.overlap};
+        if (way.group != 0 && ranks % way.group != 0) continue;
+        Words chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket,  "--prefetch", way.prefetch,
+                     "--reshard",  way.reshard,  "--threads",   way.threads, "--overlap",  way.overlap};
+        if (way.group != 0) chosen = chosen + Words{"--shard-group", std::to_string(way.group)};
         CAPTURE(joined(chosen));
         CAPTURE(ranks);
         Lines const       lines = metrics(folder, ranks, flags + chosen + Words{"--data", data, "--export", folder / "out"});
@@ -72,5 +88,47 @@ TEST_CASE("the bits depend on how the sum over micro-steps is ordered") {
     }
     CHECK(weights[0] != weights[1]);  // else the comparison above shows nothing
 }
+
+struct Layout {
+    int         ranks;
+    char const* strategy;
+    int         group = 0;  // of hybrid
+};
+
+constexpr Layout layouts[]{
+    {1, "single"}, {1, "sharded", 0}, {2, "replicated"},        {2, "sharded-optimizer"}, {2, "sharded"},   {2, "hybrid", 1},
+    {2, "hybrid"}, {4, "replicated"}, {4, "sharded-optimizer"}, {4, "sharded"},           {4, "hybrid", 2},
+};
+
+/// All give the first one's weights, losses and norms.
+void check_layouts(Words const& flags) {
+    Folder const                     folder;
+    std::string const                data = folder.write("data.bin", shard(some_tokens(3000, 101)));
+    std::string                      weights;
+    std::vector<std::vector<double>> numbers;
+    for (Layout const& layout : layouts) {
+        Words chosen{"--strategy", layout.strategy, "--threads", layout.ranks == 1 ? "2" : "1", "--reproducible", "on"};
+        if (layout.group != 0) chosen = chosen + Words{"--shard-group", std::to_string(layout.group)};
+        CAPTURE(joined(chosen));
+        CAPTURE(layout.ranks);
+        Lines const       lines = metrics(folder, layout.ranks, flags + chosen + Words{"--data", data, "--export", folder / "out"});
+        std::string const found = read_all(folder / "out/model.safetensors");
+        std::vector<std::vector<double>> const these{column(lines, "loss"), column(lines, "grad_norm")};
+        if (weights.empty()) {
+            weights = found;
+            numbers = these;
+            REQUIRE(numbers[0].size() == 3);
+        }
+        CHECK((found == weights));
+        CHECK((these == numbers));
+    }
+}
+
+TEST_CASE("--reproducible on gives the same weights on 1, 2 and 4 ranks, in 12, 6 and 3 micro-steps each") {
+    check_layouts(gpt2 + Words{"--micro-batch", "1"});
+    check_layouts(llama + Words{"--micro-batch", "1", "--precision", "fp32"});
+}
+
+TEST_CASE("--reproducible on chooses a micro-batch that all of them can have") { check_layouts(gpt2 + Words{"--precision", "fp32"}); }
 
 }  // namespace equal_bits_test

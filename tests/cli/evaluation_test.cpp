@@ -34,6 +34,8 @@ TEST_CASE("the validation loss has the same digits on any ranks, strategy and mi
     add(1, {"--threads", "3"});
     for (int ranks : {2, 3, 4}) add(ranks, {"--strategy", "replicated"});
     for (int ranks : {2, 3}) add(ranks, {"--strategy", "sharded", "--micro-batch", "2"});
+    add(3, {"--strategy", "sharded-optimizer", "--micro-batch", "2"});
+    add(4, {"--strategy", "hybrid", "--shard-group", "2"});
     CHECK(losses.size() == 1);
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("on one rank nothing travels, and nothing is rounded for it") {
     std::string const data  = folder.write("data.bin", shard(some_tokens(2000, 64)));
     Words const       flags = small + Words{"--data", data, "--steps", "3", "--strategy"};
     std::string const usual = weights(folder, 1, flags + Words{"single"});
-    for (char const* strategy : {"single", "replicated", "sharded"})
+    for (char const* strategy : {"single", "replicated", "sharded-optimizer", "sharded", "hybrid"})
         CHECK(weights(folder, 1, flags + Words{strategy, "--reduce-dtype", "bf16"}) == usual);
 }
 

@@ -12,15 +12,15 @@ namespace lockstep::parallel {
 /// One group of all ranks is `Sharded`; groups of one rank are replicas that gather nothing.
 template <class Comm = comm::Communicator>
 struct HybridSharded {
-    static_assert(splits<Comm>,
-                  "lockstep: Communicator must split into groups to run with HybridSharded; see lockstep/parallel/communicator.hpp");
-
     using Communicator = Comm;
 
     static constexpr bool shards_parameters = true;
 
     template <class Precision, class Storage>
     class Bound : public ShardedUnits<Comm, Precision, Storage> {
+        static_assert(splits<Comm>,
+                      "lockstep: Communicator must split into groups to run with HybridSharded; see lockstep/parallel/communicator.hpp");
+
     public:
         Bound(Comm const& world, std::span<state::Unit const> units, Options const& options)
             : ShardedUnits<Comm, Precision, Storage>(world, groups(world, options.shard_group), units, options) {}
