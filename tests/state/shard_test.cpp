@@ -67,6 +67,25 @@ TEST_CASE("shards cover a unit without gap or overlap and end on granules, howev
     }
 }
 
+TEST_CASE("a shard cut again is covered by whole granules") {
+    Layout const tiles{.panel_rows = 4, .tile_columns = 4};
+    Unit const   unit = unit_of({MatrixMap(9, 1), MatrixMap(10, 6, tiles), MatrixMap(5, 7), MatrixMap(8, 8, tiles)}, 5);
+    CHECK(shards(unit, {0, unit.size}, 3) == shards(unit, 3));
+    for (std::size_t ranks : {1u, 2u, 3u, 7u})
+        for (Range const& shard : shards(unit, ranks))
+            for (std::size_t groups : {1u, 2u, 5u}) {
+                std::vector<Range> const parts = shards(unit, shard, groups);
+                REQUIRE(parts.size() == groups);
+                CHECK(parts.front().begin == shard.begin);
+                CHECK(parts.back().end == shard.end);
+                for (std::size_t g = 1; g < groups; ++g) CHECK(parts[g].begin == parts[g - 1].end);
+                for (Range const& part : parts) {
+                    CHECK(part.begin <= part.end);
+                    CHECK((part.end == shard.end || granule_boundary(unit, part.end) == part.end));
+                }
+            }
+}
+
 TEST_CASE("a unit smaller than a granule a rank leaves ranks without a shard") {
     Unit const unit = unit_of({MatrixMap(8, 32, {.panel_rows = 8, .tile_columns = 32})});
     CHECK(sizes(shards(unit, 3)) == "256 0 0 ");

@@ -47,7 +47,7 @@ TEST_CASE("the count sees what is allocated") {
     CHECK(one.size() == 10);
 }
 
-TEST_CASE("a warmed-up step on arenas makes no allocation, with dropout, recomputation, micro-steps and two threads") {
+TEST_CASE("a warmed-up step on arenas makes no allocation, with dropout, recomputation, micro-steps, reproducible or not, and two threads") {
     constexpr lockstep::state::ModelSizes sizes{
         .layers = 2, .heads = 4, .kv_heads = 4, .dim = 64, .ffn = 256, .vocab = 256, .sequence = 64};
     constexpr lockstep::state::ModelSizes llama{.arch     = lockstep::state::Architecture::llama,
@@ -65,6 +65,7 @@ TEST_CASE("a warmed-up step on arenas makes no allocation, with dropout, recompu
                 RunOptions options{
                     .micro_batch = 2, .max_norm = 1, .threads = threads, .model = {.dropout = 0.1f, .recompute = threads == 2}};
                 options.strategy.bucket_bytes = 64 << 10;
+                options.reproducible          = bf16;
                 auto const run   = bf16 ? llama_bf16(strategy, llama, world(), options) : gpt2_fp32(strategy, sizes, world(), options);
                 Rows const rows  = random_rows(4 * ranks(), 64, 256, 1);
                 auto const batch = strategy == Strategy::single ? rows.part(0, ranks()) : rows.mine();

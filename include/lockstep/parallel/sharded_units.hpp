@@ -59,7 +59,7 @@ public:
     void reduce(state::BucketIndex bucket) {
         std::size_t const unit   = units_.size() - 1 - bucket;
         std::size_t const buffer = buffer_for(unit);
-        Base::sends(reduced_bytes(unit));
+        Base::sends(subjects_[bucket].bytes);
         queue_.submit({.operation = bucket,
                        .buffer    = full_gradients_[buffer].span().first(units_[unit].size),
                        .mine      = shards_.packed(gradients_.span(), unit),
@@ -102,7 +102,8 @@ protected:
           reductions_(Base::duplicate(steps_ == Steps::unreduced ? world : groups_.inside, options)),
           gathered_(unit_gathers<Gather, Compute>(engine(), groups_.inside, shards_, units[0].copies(), options.reduction), units,
                     gathered_blocks(options, units.size() - 1)),
-          queue_(engine(), operations(options.reduction), subjects(), in_flight(options), options.overlap) {
+          subjects_(subjects()),
+          queue_(engine(), operations(options.reduction), subjects_, in_flight(options), options.overlap) {
         for (std::size_t copy = 0; copy < units[0].copies(); ++copy) weights_[copy] = {shards_.elements(), observe::Category::parameters};
         gradients_             = {shards_.elements(), observe::Category::gradients};
         std::size_t const pool = 1 + gradient_blocks(options, units.size() - 1);
@@ -202,7 +203,8 @@ private:
     std::vector<typename Storage::template Buffer<Master>> full_gradients_;  // of whole units, one of them the root
     std::vector<std::size_t>                               collecting_;      // unit of each of these, or none
     std::size_t                                            next_ = 1;
-    std::vector<bool>                                      reduced_;  // since the last publish: further sums add up
+    std::vector<bool>                                      reduced_;   // since the last publish: further sums add up
+    std::vector<comm::Subject>                             subjects_;  // of each bucket
     ReductionQueue<Reduction, Master, Storage, Engine>     queue_;
     Settled<Engine>                                        settled_{engine()};
 };
