@@ -226,7 +226,7 @@ TEST_CASE("sizes, batches and ranks that do not go together") {
 TEST_CASE("flags that are not in this version yet") {
     Place const       place;
     std::vector<Call> calls;
-    for (auto const& [flag, value] : std::vector<std::pair<std::string, std::string>>{{"--isa", "avx2"}, {"--isa", "avx512"}})
+    for (auto const& [flag, value] : std::vector<std::pair<std::string, std::string>>{{"--isa", "avx2"}})
         calls.push_back({{flag, value}, {flag, "not in this version yet"}});
     place.check(calls);
 }

@@ -93,6 +93,7 @@ std::vector<Kind> kinds() {
 TEST_CASE("any number of ranks and any strategy reads what any other wrote, byte for byte") {
     for (Kind const& kind : kinds())
         for (Group const& from : groups()) {
+            if (std::string_view(kind.name) != "gpt2" && from.size != ranks()) continue;  // enough of these
             auto const                                    saved = folder("from"), again = folder("again");
             std::map<std::string, std::vector<std::byte>> expected;
             double                                        scale = 0;
@@ -109,7 +110,6 @@ TEST_CASE("any number of ranks and any strategy reads what any other wrote, byte
                 CHECK(elements == weights.size());
             });
             for (Group const& to : groups()) {
-                if (std::string_view(kind.name) != "gpt2" && from.size != ranks() && to.size != ranks()) continue;  // enough of these
                 CAPTURE(kind.name);
                 CAPTURE(from.size);
                 CAPTURE(to.size);
