@@ -3,7 +3,7 @@
 set(lockstep_components core mpi io)
 set(lockstep_core_packages xtensor xsimd TBB)  # everything that runs on one rank
 set(lockstep_mpi_packages MPI)                 # comm/, and strategies over several ranks
-set(lockstep_io_packages nlohmann_json)        # io/, and train/weights.hpp that uses it
+set(lockstep_io_packages nlohmann_json)        # io/, and what uses it in train/: weights, checkpoints
 
 set(lockstep_TBB_components tbb)
 set(lockstep_MPI_components CXX)

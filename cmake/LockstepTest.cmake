@@ -93,6 +93,20 @@ function(lockstep_add_mpi_test test)
     endforeach()
 endfunction()
 
+# A test that runs train_gpt as its users do, in a program that knows where it is.
+function(lockstep_add_cli_test test)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "")
+    lockstep_add_test(${test} TIMEOUT ${arg_TIMEOUT})
+    set_tests_properties(${test} PROPERTIES PROCESSORS 2 ENVIRONMENT "${lockstep_mpi_test_environment}")
+endfunction()
+
+function(lockstep_knows_train_gpt program)
+    target_compile_definitions(${program} PRIVATE
+        LOCKSTEP_MPIEXEC="${MPIEXEC_EXECUTABLE}" LOCKSTEP_TRAIN_GPT="$<TARGET_FILE:train_gpt>"
+        LOCKSTEP_WORK_FOLDER="${CMAKE_CURRENT_BINARY_DIR}/work" LOCKSTEP_GOLDEN_FOLDER="${PROJECT_SOURCE_DIR}/tests/golden")
+    add_dependencies(${program} train_gpt)
+endfunction()
+
 # How the project's own sources are compiled, one flag a line: for what calls the compiler itself.
 add_library(lockstep_compile_flags OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/main.cpp)
 target_link_libraries(lockstep_compile_flags PRIVATE lockstep_own doctest::doctest)

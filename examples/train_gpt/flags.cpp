@@ -112,7 +112,7 @@ public:
         count("--threads", s_.threads, 1, 1024, "Threads of this rank (cores of the node / ranks on it)");
         choose("--isa", isa_,
                Words<std::string>{{"auto", "auto"}, {"amx", "amx"}, {"avx512", "avx512"}, {"avx2", "avx2"}, {"scalar", "scalar"}},
-               "Caps what kernels may use (avx2: not yet)");
+               "Caps what kernels may use (avx2: only where compiled for it)");
 
         name("--metrics", s_.metrics, "JSONL, one object a step");
         name("--trace", s_.trace, "Chrome/Perfetto trace of all ranks");
@@ -152,17 +152,13 @@ public:
     }
 
     void complete() {
-        for (char const* flag : later_)
-            if (given(flag)) not_yet(flag);
         if (given("--shard-group") && s_.strategy != Strategy::hybrid)
             ls::input_error("--shard-group: expected --strategy hybrid beside it, found ",
                             given("--strategy") ? train_gpt::name(s_.strategy) : "none");
         if (s_.parallel.reduction == ls::comm::Reduction::vendor && wire_ == ls::comm::Wire::bf16)
             ls::input_error("--reduction: expected ordered with --reduce-dtype bf16, which the vendor rounds at every hop, found vendor");
         if (s_.reproducible) check_reproducible();
-        if (isa_ == "avx2") not_yet("--isa " + isa_);
-        if (isa_ != "auto")
-            ls::kernel::use(isa_ == "scalar" ? ls::kernel::Isa::scalar : isa_ == "amx" ? ls::kernel::Isa::amx : ls::kernel::Isa::simd);
+        if (isa_ != "auto") ls::kernel::use(kernel_family());
         s_.parallel.wire       = wire_;
         s_.parallel.accumulate = accumulate_;
         s_.prompt_given        = given("--prompt");
@@ -181,6 +177,21 @@ public:
     }
 
 private:
+    /// What --isa asks for. The simd kernels have one width, that of the instruction set for which the program was compiled.
+    ls::kernel::Isa kernel_family() const {
+        using ls::kernel::Isa;
+#if defined(__AVX512F__)
+        constexpr bool wide = true;
+#else
+        constexpr bool wide = false;
+#endif
+        if (isa_ == "avx512" && !(wide && ls::kernel::arch::has_avx512()))
+            ls::input_error("--isa: expected what this machine has and this program was compiled for, found avx512");
+        if (isa_ == "avx2" && wide) not_yet("--isa avx2 in a program that was compiled for AVX-512");
+        if (isa_ == "avx2" && !ls::kernel::arch::has_avx2_fma()) ls::input_error("--isa: expected what this machine has, found avx2");
+        return isa_ == "scalar" ? Isa::scalar : isa_ == "amx" ? Isa::amx : Isa::simd;
+    }
+
     inline static Words<bool> const on_off{{"on", true}, {"off", false}};
 
     static std::string shown(std::string const& written) { return written.empty() ? "nothing" : ls::io::printable(written); }
@@ -193,12 +204,6 @@ private:
     }
     static std::string quoted(std::string const& text) { return text.empty() ? "none" : ls::io::printable(text); }
 
-    /// A flag of a later version.
-    void later(char const* flag, char const* help) {
-        later_.push_back(flag);
-        add(
-            flag, "TEXT", std::string(help) + " (not yet)", [](std::string const&) {}, [] { return std::string("none"); });
-    }
     void text(char const* flag, std::string& value, char const* help) {
         auto const assign = [flag, &value](std::string const& written) {
             if (written.empty()) ls::input_error(flag, ": expected a text, found nothing");
@@ -403,7 +408,6 @@ private:
     std::optional<ls::comm::Wire>           wire_;
     std::optional<ls::parallel::Accumulate> accumulate_;
     double                                  bucket_mb_ = 25;
-    std::vector<char const*>                later_;  // flags of later versions
 
     std::vector<std::pair<std::string, std::function<std::string()>>> said_;  // flags, and what says their values
 };

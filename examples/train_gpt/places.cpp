@@ -46,8 +46,6 @@ std::vector<Named> outputs(Settings const& settings) {
     if (!settings.metrics.empty()) files.push_back({"--metrics", settings.metrics});
     if (!settings.trace.empty()) files.push_back({"--trace", settings.trace});
     if (!settings.report.empty()) files.push_back({"--report", settings.report});
-    if (!settings.trace.empty()) files.push_back({"--trace", settings.trace});
-    if (!settings.report.empty()) files.push_back({"--report", settings.report});
     if (!settings.export_dir.empty())
         for (char const* name : {"config.json", "model.safetensors"}) files.push_back({"--export", fs::path(settings.export_dir) / name});
     return files;
@@ -60,9 +58,22 @@ bool same_file(fs::path const& a, fs::path const& b) {
     return fs::weakly_canonical(fs::absolute(a), failed) == fs::weakly_canonical(fs::absolute(b), failed);
 }
 
+/// Whether a file belongs to a checkpoint in the folder, or would.
+bool in_a_checkpoint(fs::path const& file, fs::path const& folder) {
+    std::error_code failed;
+    fs::path const  below =
+        fs::weakly_canonical(fs::absolute(file), failed).lexically_relative(fs::weakly_canonical(fs::absolute(folder), failed));
+    std::string const first = below.empty() ? std::string() : below.begin()->string();
+    return first == "latest" || first.starts_with("step-");
+}
+
 void check_own_files(Settings const& settings) {
     std::vector<Named> taken = inputs(settings);
     for (Named const& output : outputs(settings)) {
+        for (auto const& [flag, folder] : {std::pair("--save", settings.save), std::pair("--resume", settings.resume)})
+            if (!folder.empty() && in_a_checkpoint(output.file, folder))
+                lockstep::input_error(output.what, " ", output.file.string(), ": expected a file of its own, found one of a checkpoint of ",
+                                      flag);
         for (Named const& other : taken)
             if (other.what != output.what && same_file(output.file, other.file))
                 lockstep::input_error(output.what, " ", output.file.string(), ": expected a file of its own, found that of ", other.what);

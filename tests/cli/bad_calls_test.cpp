@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "lockstep/kernel/arch/cpu_features.hpp"
 #include "program.hpp"
 
 namespace bad_calls_test {
@@ -223,11 +224,19 @@ TEST_CASE("sizes, batches and ranks that do not go together") {
                 {3});
 }
 
-TEST_CASE("flags that are not in this version yet") {
+TEST_CASE("kernels that the machine or the program does not have") {
+    namespace arch = lockstep::kernel::arch;
     Place const       place;
     std::vector<Call> calls;
-    for (auto const& [flag, value] : std::vector<std::pair<std::string, std::string>>{{"--isa", "avx2"}})
-        calls.push_back({{flag, value}, {flag, "not in this version yet"}});
+#if defined(__AVX512F__)
+    calls.push_back({{"--isa", "avx2"}, {"--isa avx2", "not in this version yet"}});
+    bool const wide = arch::has_avx512();
+#else
+    bool const wide = false;
+    if (!arch::has_avx2_fma()) calls.push_back({{"--isa", "avx2"}, {"--isa", "avx2"}});
+#endif
+    if (!wide) calls.push_back({{"--isa", "avx512"}, {"--isa", "avx512"}});
+    if (!arch::has_amx()) calls.push_back({{"--isa", "amx"}, {"isa", "amx"}});
     place.check(calls);
 }
 

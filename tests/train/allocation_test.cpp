@@ -47,7 +47,8 @@ TEST_CASE("the count sees what is allocated") {
     CHECK(one.size() == 10);
 }
 
-TEST_CASE("a warmed-up step on arenas makes no allocation, with dropout, recomputation, micro-steps, reproducible or not, and two threads") {
+TEST_CASE(
+    "a warmed-up step on arenas makes no allocation, with dropout, recomputation, micro-steps, reproducible or not, and two threads") {
     constexpr lockstep::state::ModelSizes sizes{
         .layers = 2, .heads = 4, .kv_heads = 4, .dim = 64, .ffn = 256, .vocab = 256, .sequence = 64};
     constexpr lockstep::state::ModelSizes llama{.arch     = lockstep::state::Architecture::llama,

@@ -53,9 +53,4 @@ inline std::size_t full_gradient_elements(std::span<state::Unit const> units, Op
     return elements;
 }
 
-/// Bytes of scratch of the reductions, given the most that one of them needs.
-constexpr std::size_t reduction_scratch(Options const& options, std::size_t most) noexcept {
-    return std::max<std::size_t>(1, options.in_flight) * most;
-}
-
 }  // namespace lockstep::parallel

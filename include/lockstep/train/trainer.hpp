@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lockstep/data/batch.hpp"
-#include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/observe/memory_curve.hpp"
 #include "lockstep/optim/clipping.hpp"
@@ -54,7 +53,7 @@ public:
     using Scaling       = typename Precision::scaling;
 
     Trainer(state::ModelSizes const& sizes, Optimizer optimizer, Communicator const& communicator, TrainerOptions const& options = {})
-        : options_(completed(options)),
+        : options_(completed<Compute>(options)),
           model_(sizes, options_.model),
           optimizer_(std::move(optimizer)),
           threads_(options.threads > 0 ? options.threads : runtime::threads_for(parallel::ranks_on_node(communicator))),
@@ -216,12 +215,6 @@ private:
                       "lockstep: Trainer must be given the communicator of its ranks behind the optimizer, as mpi.world(); see "
                       "lockstep/comm/environment.hpp");
         if constexpr (std::same_as<Communicator, parallel::Alone>) return {};
-    }
-
-    static TrainerOptions completed(TrainerOptions options) {
-        if (!options.model.layout) options.model.layout = kernel::weight_layout<Compute>();
-        if (options.reproducible) options.strategy.accumulate = parallel::Accumulate::local;
-        return options;
     }
 
     /// The loss of micro-step m, summed over its valid tokens.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/optim/groups.hpp"
 #include "lockstep/optim/loss_scale.hpp"
@@ -22,5 +23,13 @@ struct TrainerOptions {
     optim::ParameterGroups groups       = {};
     optim::LossScaling     loss_scale   = {};
 };
+
+/// With what the compute type and other options decide where nothing was said.
+template <class Compute>
+TrainerOptions completed(TrainerOptions options) {
+    if (!options.model.layout) options.model.layout = kernel::weight_layout<Compute>();
+    if (options.reproducible) options.strategy.accumulate = parallel::Accumulate::local;
+    return options;
+}
 
 }  // namespace lockstep
