@@ -1,6 +1,7 @@
 // Runs that end, are ended or are killed, and continue from what they saved: as if nothing had happened.
 
 #include <cstdlib>
+#include <string_view>
 
 #include "checkpointing.hpp"
 
@@ -59,10 +60,11 @@ TEST_CASE("other ranks and strategies read the same state, byte for byte") {
     auto const  expected = contents_of(newest(place.saved));
     std::string last     = place.saved;
     CHECK(expected.size() == 3 * (4 + 2 * 12));
-    for (Way const& way :
-         {Way{2, "replicated"}, Way{3, "sharded"}, Way{4, "replicated"}, Way{2, "sharded"}, Way{1, "sharded"}, Way{1, "single"}}) {
-        std::string const next = place.folder / ("saved_" + std::to_string(way.ranks) + way.strategy);
-        run_well(way.ranks, place.steps(3) + Words{"--strategy", way.strategy, "--resume", last, "--save", next});
+    for (Way const& way : {Way{2, "replicated"}, Way{3, "sharded"}, Way{4, "hybrid"}, Way{4, "replicated"}, Way{2, "sharded-optimizer"},
+                           Way{2, "sharded"}, Way{1, "sharded"}, Way{1, "single"}}) {
+        std::string const next  = place.folder / ("saved_" + std::to_string(way.ranks) + way.strategy);
+        Words const       group = std::string_view(way.strategy) == "hybrid" ? Words{"--shard-group", "2"} : Words{};
+        run_well(way.ranks, place.steps(3) + group + Words{"--strategy", way.strategy, "--resume", last, "--save", next});
         CHECK((contents_of(newest(next)) == expected));
         CHECK(
             fs::exists(newest(next) + "/state-0000" + std::to_string(way.ranks) + "-of-0000" + std::to_string(way.ranks) + ".safetensors"));

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -58,7 +59,7 @@ CheckpointFacts facts() {
             .configuration = {{"--lr", "0.1"}, {"group", "x"}, {"group", "y"}}};
 }
 
-/// A rank's pieces: `cuts[r]` .. `cuts[r + 1]` in thousandths of each tensor; with `rows` rounded to whole rows.
+/// A rank's pieces: `cuts[r]` .. `cuts[r + 1]` in thousandths of each tensor.
 struct Copy {
     std::vector<CheckpointPiece> pieces;
     std::vector<std::byte>       bytes;
@@ -142,7 +143,6 @@ TEST_CASE("files are safetensors with as many elements as the model has, and che
             for (TensorInfo const& t : file.tensors()) elements += t.elements();
         }
         CHECK(elements == 30 + 30 + 3 + 1'500'000);
-        CHECK(fs::exists(place / "state-00001-of-0000" / "x") == false);
     }
     CHECK(sums[0] == sums[1]);
     SafetensorsFile const one(folder / "0/step-0000000012/state-00001-of-00001.safetensors");
@@ -183,6 +183,74 @@ TEST_CASE("what a killed run left goes at the next start, and a folder belongs t
     CHECK_FALSE(fs::exists(folder / "c/.latest.77.0.tmp"));
     CHECK(fs::exists(folder / "c/.mine"));
     CHECK(mentions(refusal([&] { CheckpointFolder const other(folder / "c"); }), "another one saves there"));
+}
+
+/// Two directories: a complete checkpoint, and another of its version under the name of an unfinished one.
+struct Twins {
+    Folder   folder;
+    fs::path home = folder / "c", to = home / "step-0000000012", from = home / ".step-0000000012.tmp";
+
+    Twins() {
+        write(home, {0, 1000});
+        fs::create_directory(from);
+        std::ofstream(from / "index.json") << "the new one";
+    }
+    bool old_is_at(fs::path const& place) const { return fs::exists(place / "state-00001-of-00001.safetensors"); }
+    bool new_is_at(fs::path const& place) const { return test::read_all(place / "index.json") == "the new one"; }
+    auto entries() const { return std::distance(fs::directory_iterator(home), fs::directory_iterator()); }
+};
+
+TEST_CASE("where names cannot be exchanged, three renames do, and one that fails changes nothing") {
+    Twins const twins;
+    REQUIRE(detail::exchange_by_renames(twins.from, twins.to));
+    CHECK((twins.old_is_at(twins.from) && twins.new_is_at(twins.to)));
+    REQUIRE(detail::exchange_by_renames(twins.from, twins.to));
+    CHECK((twins.old_is_at(twins.to) && twins.new_is_at(twins.from)));
+    fs::remove_all(twins.from);
+    CHECK_FALSE(detail::exchange_by_renames(twins.from, twins.to));
+    CHECK(errno == ENOENT);
+    CHECK(twins.old_is_at(twins.to));
+    CHECK(twins.entries() == 2);
+}
+
+TEST_CASE("killed between the renames, the earlier checkpoint is read, and has its name again at the next start") {
+    Twins const twins;
+    fs::rename(twins.to, twins.home / ".step-0000000012.old.tmp");
+    CHECK(newest_checkpoint(twins.home) == twins.home / ".step-0000000012.old.tmp");
+    CHECK_NOTHROW(CheckpointReader(twins.home).check(expected()));
+    { CheckpointFolder const home(twins.home); }
+    CHECK(twins.old_is_at(twins.to));
+    CHECK(newest_checkpoint(twins.home) == twins.to);
+    CHECK(twins.entries() == 2);
+
+    fs::create_directory(twins.home / ".step-0000000012.old.tmp");  // after the second rename
+    { CheckpointFolder const home(twins.home); }
+    CHECK(twins.old_is_at(twins.to));
+    CHECK(twins.entries() == 2);
+}
+
+TEST_CASE("what cannot be published is taken back") {
+    Twins const twins;
+    {
+        detail::Named const named(twins.from, twins.to);
+        CHECK((twins.old_is_at(twins.from) && twins.new_is_at(twins.to)));
+    }
+    CHECK((twins.old_is_at(twins.to) && twins.new_is_at(twins.from)));
+    {
+        detail::Named const named(twins.from, twins.home / "step-0000000013");
+        CHECK(twins.new_is_at(twins.home / "step-0000000013"));
+    }
+    CHECK(twins.new_is_at(twins.from));
+    CHECK_FALSE(fs::exists(twins.home / "step-0000000013"));
+
+    CheckpointFolder const home(twins.home);
+    home.begin(13);
+    fs::remove(twins.home / "latest");
+    fs::create_directory(twins.home / "latest");
+    CHECK(mentions(refusal([&] { home.publish(13, 0); }), "latest: cannot be written"));
+    home.discard(13);
+    CHECK(twins.old_is_at(twins.to));
+    CHECK(twins.entries() == 2);
 }
 
 TEST_CASE("a folder that was made and never used goes again") {
@@ -311,7 +379,7 @@ std::vector<Wrong> wrongs() {
         in([=](Json& j) { piece(j)["file"] = ""; }, "expected a name in the same directory"),
         in([=](Json& j) { piece(j)["file"] = "none.safetensors"; }, "expected \"none.safetensors\" beside it: No such file"),
         in([=](Json& j) { piece(j)["file"] = "index.json"; }, "header too large"),
-        in([=](Json& j) { piece(j)["file"] = piece(j, 1)["file"]; }, "", "safetensors"),
+        in([=](Json& j) { piece(j)["file"] = piece(j, 1)["file"]; }, "is used twice", "safetensors"),
         in([=](Json& j) { piece(j)["name"] = "stranger"; }, "tensor \"stranger\": expected by "),
         in([=](Json& j) { piece(j)["extra"] = 1; }, "\"extra\" is not a key"),
         file([=](fs::path const& p) { fs::remove(p / first); }, first, "expected \"" + first + "\" beside it: No such file"),

@@ -4,9 +4,12 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>  // renameat2
 #include <filesystem>
@@ -14,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
@@ -23,7 +27,8 @@ namespace lockstep::io {
 
 namespace detail {
 
-inline constexpr std::string_view step_prefix = "step-", unfinished_suffix = ".tmp", latest_name = "latest", index_name = "index.json";
+inline constexpr std::string_view step_prefix = "step-", unfinished_suffix = ".tmp", aside_suffix = ".old.tmp", latest_name = "latest",
+                                  index_name = "index.json";
 
 inline std::string checkpoint_name(std::uint64_t version) {
     std::string const digits = std::to_string(version);
@@ -57,6 +62,62 @@ inline void sync_directory(std::filesystem::path const& directory) {
         input_error(directory.string(), ": writing the directory to disk failed: ", system_reason());
 }
 
+/// Where a complete checkpoint lies for the moment between two renames.
+inline std::filesystem::path aside(std::filesystem::path const& complete) {
+    return complete.parent_path() / ('.' + complete.filename().string() + std::string(aside_suffix));
+}
+
+/// `from` and `to`, a complete checkpoint, change names, where the file system cannot exchange them at once. Killed in between, the next
+/// CheckpointFolder renames `to` back. Otherwise false with `errno`, and nothing has changed.
+inline bool exchange_by_renames(std::filesystem::path const& from, std::filesystem::path const& to) {
+    std::filesystem::path const old = aside(to);
+    std::error_code             ignored;
+    if (std::filesystem::exists(to, ignored)) std::filesystem::remove_all(old, ignored);
+    if (::rename(to.c_str(), old.c_str()) != 0) return false;
+    int reason = 0;
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+        reason = errno;
+    } else {
+        if (::rename(old.c_str(), from.c_str()) == 0) return true;
+        reason = errno;
+        ::rename(to.c_str(), from.c_str());
+    }
+    ::rename(old.c_str(), to.c_str());
+    errno = reason;
+    return false;
+}
+inline bool exchange(std::filesystem::path const& from, std::filesystem::path const& to) {
+#ifdef RENAME_EXCHANGE
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return true;
+#endif
+    return exchange_by_renames(from, to);
+}
+
+/// Gives a finished directory its name. One that had it gets the other name. Without `keep` all is as before.
+class Named {
+public:
+    Named(std::filesystem::path from, std::filesystem::path to) : from_(std::move(from)), to_(std::move(to)) {
+        if (::rename(from_.c_str(), to_.c_str()) == 0) return;
+        exchanged_ = (errno == ENOTEMPTY || errno == EEXIST) && exchange(from_, to_);
+        if (!exchanged_) input_error(to_.string(), ": renaming the finished checkpoint failed: ", system_reason());
+    }
+    Named(Named const&)            = delete;
+    Named& operator=(Named const&) = delete;
+    ~Named() {
+        if (kept_) return;
+        if (exchanged_)
+            exchange(from_, to_);
+        else
+            ::rename(to_.c_str(), from_.c_str());
+    }
+
+    void keep() noexcept { kept_ = true; }
+
+private:
+    std::filesystem::path from_, to_;
+    bool                  exchanged_ = false, kept_ = false;
+};
+
 /// The place of something in a directory, unless its name or a link leads out of it.
 inline std::filesystem::path inner_path(std::filesystem::path const& directory, std::string const& name, std::string const& source) {
     namespace fs = std::filesystem;
@@ -83,7 +144,9 @@ inline std::filesystem::path newest_checkpoint(std::filesystem::path const& path
     if (fs::exists(fs::symlink_status(latest, failed))) {
         std::string name = read_text(latest, 4096);
         if (name.ends_with('\n')) name.pop_back();
-        fs::path const found = detail::inner_path(path, name, latest.string());
+        bool const moved = detail::checkpoint_version(name) && !fs::exists(path / name, failed) &&  // killed between two renames
+                           fs::exists(detail::aside(path / name) / detail::index_name, failed);
+        fs::path const found = detail::inner_path(path, moved ? detail::aside(path / name).filename().string() : name, latest.string());
         if (!fs::is_directory(found, failed)) input_error(found.string(), ": expected a directory, found a file");
         return found;
     }
@@ -97,7 +160,7 @@ inline std::filesystem::path newest_checkpoint(std::filesystem::path const& path
 /// Where one run writes its checkpoints. Used by one rank; the others only learn the paths.
 class CheckpointFolder {
 public:
-    /// Makes the directory where it is missing, and removes what a run that was killed left unfinished.
+    /// Makes the directory where it is missing, removes what a run that was killed left unfinished, and puts back what it had set aside.
     explicit CheckpointFolder(std::filesystem::path path) : path_(std::move(path)), made_(path_) {
         lock_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (lock_.number() >= 0 && ::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -109,7 +172,8 @@ public:
             if (std::string const name = at->path().filename().string();
                 name.ends_with(detail::unfinished_suffix) && (name.starts_with(".step-") || name.starts_with(".latest.")))
                 stale.push_back(at->path());
-        for (auto const& left : stale) std::filesystem::remove_all(left, failed);
+        for (auto const& left : stale)
+            if (!put_back(left)) std::filesystem::remove_all(left, failed);
     }
 
     std::filesystem::path const& path() const noexcept { return path_; }
@@ -136,35 +200,61 @@ public:
     }
 
     /// Gives a directory with all its files its name, points `latest` at it, and removes checkpoints of lower versions beyond the `keep`
-    /// newest; 0 keeps all.
+    /// newest; 0 keeps all. After an error the folder is as it was before, and the directory unfinished.
     void publish(std::uint64_t version, std::size_t keep) const {
         std::filesystem::path const from = unfinished(version), to = complete(version);
         detail::sync_directory(from);
-        rename(from, to);
-        detail::sync_directory(path_);
+        auto const    before = latest_text();
         ReplacingFile latest(path_ / detail::latest_name);
         latest.write(0, to.filename().string() + '\n');
-        latest.commit();
+        latest.finish();  // what may find the disk full comes first
+        detail::Named named(from, to);
+        detail::sync_directory(path_);
+        try {
+            latest.commit();
+        } catch (...) {
+            put_back_latest(before);
+            throw;
+        }
+        named.keep();
         discard(version);  // an earlier one of the same version, which has changed places with this one
         if (keep != 0) remove_old(version, keep);
     }
 
 private:
-    static void rename(std::filesystem::path const& from, std::filesystem::path const& to) {
-        if (::rename(from.c_str(), to.c_str()) == 0) return;
-        if (errno == ENOTEMPTY || errno == EEXIST) {
-#ifdef RENAME_EXCHANGE
-            if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-#endif
-            std::filesystem::path old = from;  // names cannot be exchanged here
-            old.replace_extension(".old.tmp");
-            if (::rename(to.c_str(), old.c_str()) == 0 && ::rename(from.c_str(), to.c_str()) == 0) {
-                std::error_code ignored;
-                std::filesystem::remove_all(old, ignored);
+    /// Whether this is a checkpoint that was set aside and is missing.
+    bool put_back(std::filesystem::path const& left) const {
+        std::string const name = left.filename().string();
+        if (!name.ends_with(detail::aside_suffix)) return false;
+        std::filesystem::path const to = path_ / name.substr(1, name.size() - 1 - detail::aside_suffix.size());
+        std::error_code             failed;
+        if (!detail::checkpoint_version(to.filename().string()) || std::filesystem::exists(to, failed)) return false;
+        std::filesystem::rename(left, to, failed);
+        return true;  // where that failed it stays as it is
+    }
+
+    /// None where it is missing or cannot be read.
+    std::optional<std::string> latest_text() const {
+        try {
+            return read_text(path_ / detail::latest_name, 4096);
+        } catch (Error const&) {
+            return std::nullopt;
+        }
+    }
+    void put_back_latest(std::optional<std::string> const& before) const {
+        if (latest_text() == before) return;
+        try {
+            if (before) {
+                ReplacingFile latest(path_ / detail::latest_name);
+                latest.write(0, *before);
+                latest.commit();
                 return;
             }
+        } catch (Error const&) {  // without it the highest version is the newest
         }
-        input_error(to.string(), ": renaming the finished checkpoint failed: ", detail::system_reason());
+        if (latest_text() == before) return;
+        std::error_code ignored;
+        std::filesystem::remove(path_ / detail::latest_name, ignored);
     }
 
     void remove_old(std::uint64_t version, std::size_t keep) const {

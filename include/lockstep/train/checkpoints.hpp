@@ -2,6 +2,7 @@
 // Checkpoints that are written while training goes on: a step is held up by a copy of the state, the rest is done by a thread of each rank.
 // These threads make no call to MPI: what they did is agreed on later, between two steps.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -56,13 +57,13 @@ public:
 
     bool saving() const noexcept { return state_ != State::idle; }
 
-    /// Copies the state and begins to write it. Returns how an earlier save ended that was still under way: it is waited for. Collective,
-    /// between two steps.
+    /// Copies the state and begins to write it. Returns how an earlier save ended that was still under way: it is waited for. Only files
+    /// fail a save; where the ranks do not reach each other, that is an error as in a step. Collective, between two steps.
     std::optional<SaveResult> save(io::CheckpointFacts facts) {
         auto earlier = finish();
         facts_       = std::move(facts);
-        failure_     = Failure::of([&] { on_first_rank(ranks(), [&] { folder_->begin(facts_.version); }); });
         state_       = State::writing;
+        failure_     = agreed(folder_ ? Failure::of([&] { folder_->begin(facts_.version); }) : Failure{}, false);
         if (!failure_.sentence.empty()) return earlier;
         trainer_.threads().run([&] { copy_state(parts_, pieces_, {copy_.data(), copy_.size()}); });
         start([this, number = static_cast<std::size_t>(ranks().rank()), count = trainer_.ranks()](std::stop_token const& stop) {
@@ -82,7 +83,7 @@ public:
         for (std::uint64_t const done : ranks().gather_values(done_.load() ? 1 : 0))
             if (done == 0) return std::nullopt;
         thread_            = {};
-        failure_           = Failure::of([&] { share_failure(ranks(), failure_); });
+        failure_           = agreed(failure_, true);
         bool const written = std::exchange(state_, State::idle) == State::writing;
         if (failure_.sentence.empty() && written) {
             state_ = State::publishing;
@@ -112,6 +113,18 @@ private:
     decltype(auto) ranks() { return trainer_.strategy(); }
 
     std::filesystem::path directory() const { return io::CheckpointFolder::unfinished(options_.directory, facts_.version); }
+
+    /// The first failure of a rank's own work, on all ranks. An error of the exchange itself goes on up. Collective.
+    Failure agreed(Failure own, bool is_shared) {
+        own.fault = Fault::input;  // of files, also where std::filesystem raised it: no other rank took part
+        try {
+            share_failure(ranks(), own, is_shared);
+            return {};
+        } catch (Error const& error) {
+            if (error.fault() != Fault::input) throw;
+            return {error.fault(), error.what()};
+        }
+    }
 
     template <class Body>
     void start(Body body) {

@@ -1,6 +1,7 @@
 #pragma once
 // From the buffers of a trainer to the row-major tensors of a checkpoint, and back. No type of a policy is left here.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
