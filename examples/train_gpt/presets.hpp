@@ -25,7 +25,7 @@ inline constexpr std::array presets{
            .sizes        = {.layers = 4, .heads = 4, .kv_heads = 4, .dim = 128, .ffn = 512, .vocab = 256, .sequence = 128},
            .global_batch = 16,
            .most_rows    = 16,
-           .steps        = 1500,
+           .steps        = 1200,
            .eval_every   = 250},
     Preset{.name         = "shakespeare-cpu",
            .sizes        = {.layers = 4, .heads = 4, .kv_heads = 4, .dim = 128, .ffn = 512, .vocab = 256, .sequence = 64},
