@@ -30,10 +30,12 @@ namespace detail {
 inline constexpr std::string_view step_prefix = "step-", unfinished_suffix = ".tmp", aside_suffix = ".old.tmp", latest_name = "latest",
                                   index_name = "index.json";
 
-inline std::string checkpoint_name(std::uint64_t version) {
-    std::string const digits = std::to_string(version);
-    return std::string(step_prefix) + std::string(digits.size() < 10 ? 10 - digits.size() : 0, '0') + digits;
+/// A number that sorts as its name does, with at least so many digits.
+inline std::string numbered(std::uint64_t number, std::size_t least) {
+    std::string const digits = std::to_string(number);
+    return std::string(digits.size() < least ? least - digits.size() : 0, '0') + digits;
 }
+inline std::string                  checkpoint_name(std::uint64_t version) { return std::string(step_prefix) + numbered(version, 10); }
 inline std::optional<std::uint64_t> checkpoint_version(std::string_view name) {
     if (!name.starts_with(step_prefix)) return std::nullopt;
     name.remove_prefix(step_prefix.size());
@@ -121,8 +123,7 @@ private:
 /// The place of something in a directory, unless its name or a link leads out of it.
 inline std::filesystem::path inner_path(std::filesystem::path const& directory, std::string const& name, std::string const& source) {
     namespace fs = std::filesystem;
-    if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
-        input_error(source, ": expected a name in the same directory, found \"", printable(name), '"');
+    if (!names_an_entry(name)) input_error(source, ": expected a name in the same directory, found \"", printable(name), '"');
     std::error_code problem;
     fs::path const  target = fs::canonical(directory / name, problem);
     if (problem) input_error(source, ": expected \"", printable(name), "\" beside it: ", problem.message());

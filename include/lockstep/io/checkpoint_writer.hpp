@@ -28,14 +28,10 @@ struct CheckpointPiece {
 
 namespace detail {
 
-inline std::string numbered(std::size_t number) {
-    std::string const digits = std::to_string(number);
-    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
-}
 inline std::string shard_name(std::size_t rank, std::size_t ranks) {
-    return "state-" + numbered(rank + 1) + "-of-" + numbered(ranks) + ".safetensors";
+    return "state-" + numbered(rank + 1, 5) + "-of-" + numbered(ranks, 5) + ".safetensors";
 }
-inline std::string note_name(std::size_t rank) { return ".note-" + numbered(rank + 1) + ".json"; }
+inline std::string note_name(std::size_t rank) { return ".note-" + numbered(rank + 1, 5) + ".json"; }
 
 /// The name of a piece in its file, and its shape there: that of the tensor where it is whole rows.
 inline TensorPlan plan_of(CheckpointPiece const& piece, bool only) {

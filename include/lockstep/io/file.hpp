@@ -38,6 +38,11 @@ inline std::string printable(std::string_view text, std::size_t limit = 160) {
 
 namespace detail {
 
+/// Whether a name from outside is one of an entry of a directory, and no path that leads elsewhere.
+inline bool names_an_entry(std::string_view name) noexcept {
+    return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+}
+
 inline std::string system_reason() { return std::generic_category().message(errno); }
 
 class Descriptor {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/io/file.hpp"
 #include "lockstep/io/json.hpp"
 #include "lockstep/io/safetensors.hpp"
 
@@ -27,7 +28,7 @@ namespace detail {
 /// inside.
 inline std::filesystem::path shard_path(std::filesystem::path const& directory, std::string const& shard, std::string const& index) {
     namespace fs = std::filesystem;
-    if (shard.empty() || shard == "." || shard == ".." || shard.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
+    if (!names_an_entry(shard))
         input_error(index, ": \"weight_map\" must hold names of files in the same directory, found \"", printable(shard), '"');
     std::error_code problem;
     fs::path const  target = fs::canonical(directory / shard, problem);

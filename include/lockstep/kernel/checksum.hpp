@@ -19,10 +19,10 @@ std::uint64_t checksum(std::span<T> values, std::uint64_t first_index) {
     constexpr std::size_t      block = 16384;
     std::atomic<std::uint64_t> total{0};
     runtime::parallel_for((values.size() + block - 1) / block, 4 * block, [&](std::size_t b) {
-        std::size_t const begin = b * block, end = std::min(values.size(), begin + block);
-        std::uint64_t     sum = 0;
-        for (std::size_t i = begin; i < end; ++i) sum += mix64(first_index + i, bits_of(values[i]));
-        total.fetch_add(sum, std::memory_order_relaxed);  // in any order: integers
+        std::size_t const begin = b * block, count = std::min(block, values.size() - begin);
+        using Word = decltype(bits_of(values[0]));
+        total.fetch_add(mixed_sum<Word>(std::as_bytes(values.subspan(begin, count)), first_index + begin),
+                        std::memory_order_relaxed);  // in any order: integers
     });
     return total.load();
 }

@@ -5,7 +5,7 @@
 #include "lockstep/comm/fwd.hpp"
 #include "lockstep/parallel/among_ranks.hpp"
 #include "lockstep/parallel/reduction_queue.hpp"
-#include "lockstep/parallel/unit_shards.hpp"  // wire_bytes
+#include "lockstep/parallel/unit_shards.hpp"  // summed_bytes
 #include "lockstep/parallel/weight_buffers.hpp"
 
 namespace lockstep::parallel {
@@ -85,8 +85,7 @@ struct Replicated {
         std::vector<comm::Subject> subjects() const {
             std::vector<comm::Subject> result;
             for (state::GradientBucket const& bucket : buckets_) {
-                std::size_t const mine = state::even_ranges(bucket.range, ranks())[rank()].size();
-                std::size_t const sent = (bucket.range.size() - mine) * wire_bytes<Master>(wire_) + mine * (ranks() - 1) * sizeof(Master);
+                std::size_t const sent = summed_bytes(bucket.range.size(), ranks(), rank(), wire_bytes<Master>(wire_), sizeof(Master));
                 result.push_back({comm::Collective::all_reduce, "bucket", result.size(), 0, sent});
             }
             return result;

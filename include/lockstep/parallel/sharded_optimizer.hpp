@@ -41,7 +41,9 @@ struct ShardedOptimizer {
               assembled_(Base::duplicate(world, options)),
               gathers_(unit_gathers<Gather, Compute>(engine(), assembled_, shards_, units[0].copies(), options.reduction)),
               stale_(gathers_.size(), true),
-              queue_(engine(), operations(options.reduction), subjects(), options.in_flight, options.overlap) {}
+              subjects_(unit_subjects(units.size(),
+                                      [this](std::size_t unit) { return shards_.scattered_bytes(unit, wire_bytes<Master>(wire_)); })),
+              queue_(engine(), operations(options.reduction), subjects_, options.in_flight, options.overlap) {}
 
         std::size_t shards() const noexcept { return ranks(); }
 
@@ -64,7 +66,7 @@ struct ShardedOptimizer {
 
         void reduce(state::BucketIndex bucket) {
             std::size_t const unit = units_.size() - 1 - bucket;
-            Base::sends(shards_.scattered_bytes(unit, wire_bytes<Master>(wire_)));
+            Base::sends(subjects_[bucket].bytes);
             queue_.submit({.operation = bucket,
                            .buffer    = gradients(unit),
                            .mine      = shards_.within(gradients(unit), unit),
@@ -94,13 +96,6 @@ struct ShardedOptimizer {
             std::vector<Reduction> result;
             for (std::size_t unit = units_.size(); unit-- > 0;)
                 result.push_back(reductions_.template reduction<Master>(shards_.parts(unit), wire_, how, static_cast<int>(result.size())));
-            return result;
-        }
-        std::vector<comm::Subject> subjects() const {
-            std::vector<comm::Subject> result;
-            for (std::size_t unit = units_.size(); unit-- > 0;)
-                result.push_back({comm::Collective::reduce_scatter, "bucket", result.size(), 0,
-                                  shards_.scattered_bytes(unit, wire_bytes<Master>(wire_))});
             return result;
         }
 
@@ -134,6 +129,7 @@ struct ShardedOptimizer {
         Comm                                               assembled_;   // weights
         std::vector<Gather>                                gathers_;     // by copy, then by unit
         std::vector<bool>                                  stale_;       // not collected since the last publish
+        std::vector<comm::Subject>                         subjects_;    // of each bucket
         ReductionQueue<Reduction, Master, Storage, Engine> queue_;
         Settled<Engine>                                    settled_{engine()};
     };

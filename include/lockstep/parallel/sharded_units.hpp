@@ -102,7 +102,7 @@ protected:
           reductions_(Base::duplicate(steps_ == Steps::unreduced ? world : groups_.inside, options)),
           gathered_(unit_gathers<Gather, Compute>(engine(), groups_.inside, shards_, units[0].copies(), options.reduction), units,
                     gathered_blocks(options, units.size() - 1)),
-          subjects_(subjects()),
+          subjects_(unit_subjects(units.size(), [this](std::size_t unit) { return reduced_bytes(unit); })),
           queue_(engine(), operations(options.reduction), subjects_, in_flight(options), options.overlap) {
         for (std::size_t copy = 0; copy < units[0].copies(); ++copy) weights_[copy] = {shards_.elements(), observe::Category::parameters};
         gradients_             = {shards_.elements(), observe::Category::gradients};
@@ -156,17 +156,11 @@ private:
         }
         return result;
     }
-    std::vector<comm::Subject> subjects() const {
-        std::vector<comm::Subject> result;
-        for (std::size_t unit = units_.size(); unit-- > 0;)
-            result.push_back({comm::Collective::reduce_scatter, "bucket", result.size(), 0, reduced_bytes(unit)});
-        return result;
-    }
     std::size_t reduced_bytes(std::size_t unit) const {
         std::size_t const element = wire_bytes<Master>(wire_), shard = shards_.mine(unit).size();
         if (steps_ == Steps::unreduced) return (units_[unit].size * groups_.count() - shard) * element;
         std::size_t bytes = shards_.scattered_bytes(unit, element);
-        if (steps_ == Steps::two) bytes += summed_bytes(shard, groups_.count(), groups_.mine(), sizeof(Master));
+        if (steps_ == Steps::two) bytes += summed_bytes(shard, groups_.count(), groups_.mine(), sizeof(Master), sizeof(Master));
         return bytes;
     }
 

@@ -56,10 +56,20 @@ constexpr std::size_t wire_bytes(comm::Wire wire) noexcept {
     return wire == comm::Wire::bf16 ? 2 : sizeof(Master);
 }
 
-/// Bytes that one of some ranks sends when they sum a buffer and all need the sums, once each has its even part of it.
-inline std::size_t summed_bytes(std::size_t elements, std::size_t ranks, std::size_t rank, std::size_t element) {
+/// Bytes that one of some ranks sends when they sum a buffer and all need the sums: what it contributes to the others' even parts, of
+/// `contribution` bytes an element, then the sums of its own part, of `sum` bytes an element, to each of them.
+inline std::size_t summed_bytes(std::size_t elements, std::size_t ranks, std::size_t rank, std::size_t contribution, std::size_t sum) {
     std::size_t const mine = state::even_ranges({0, elements}, ranks)[rank].size();
-    return (elements + mine * (ranks - 2)) * element;
+    return (elements - mine) * contribution + mine * (ranks - 1) * sum;
+}
+
+/// What the sums of whole units are, in the order of `state::unit_buckets`; `bytes(unit)` is what this rank sends for one.
+template <class Bytes>
+std::vector<comm::Subject> unit_subjects(std::size_t units, Bytes const& bytes) {
+    std::vector<comm::Subject> result;
+    for (std::size_t unit = units; unit-- > 0;)
+        result.push_back({comm::Collective::reduce_scatter, "bucket", result.size(), 0, bytes(unit)});
+    return result;
 }
 
 /// Collect each copy of the weights of each unit in place: `result[copy * units + unit]`. `Gather` is a `GatherOf`.
