@@ -92,7 +92,7 @@ int run(comm::Communicator const& world, int argc, char** argv) {
         comm::ProgressEngine       engine({.policy = way.progress, .rank = static_cast<std::size_t>(world.rank()), .depth = depth});
         std::vector<Reduction>     operations;
         std::vector<comm::Subject> subjects;
-        std::vector<state::Range>  parts = state::even_ranges({0, gradients.size()}, buckets);
+        std::vector<Range>         parts = state::even_ranges({0, gradients.size()}, buckets);
         for (std::size_t b = 0; b < buckets; ++b) {
             operations.push_back(ranks.reduction<float>(state::even_ranges({0, parts[b].size()}, static_cast<std::size_t>(world.size())),
                                                         comm::Wire::fp32, way.how, static_cast<int>(b)));

@@ -27,6 +27,7 @@
 #include "lockstep/core/exact_sum.hpp"
 #include "lockstep/core/multiply_add.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/core/range.hpp"
 #include "lockstep/data/background_loader.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/data/booked_vector.hpp"

@@ -203,7 +203,8 @@ TEST_CASE("a checkpoint of another model, or one that is damaged, is refused") {
     damaged(index, changed([](auto& j) { j["version"] = -3; }), {"index.json", "\"version\""});
     damaged(index, changed([](auto& j) { j["tensors"]["master.wte"]["pieces"][0]["file"] = "../x.safetensors"; }),
             {"index.json", "a name in the same directory", "../x"});
-    damaged(index, changed([](auto& j) { j["tensors"]["master.wte"]["pieces"].erase(0); }), {"index.json", "master.wte", "hole"});
+    damaged(index, changed([](auto& j) { j["tensors"]["master.wte"]["pieces"][0]["range"][0] = 1; }), {"index.json", "master.wte", "hole"});
+    damaged(index, changed([](auto& j) { j["tensors"]["master.wte"]["pieces"].clear(); }), {"index.json", "1952 elements", "found 0"});
     damaged(index, changed([](auto& j) { j["tensors"]["master.wte"]["dtype"] = "F64"; }), {"safetensors", "dtype F64", "found F32"});
     damaged(place.saved + "/latest", "../saved/step-0000000002", {"latest", "a name in the same directory"});
     damaged(place.saved + "/latest", "step-0000000007\n", {"latest", "step-0000000007", "No such file"});

@@ -19,8 +19,8 @@ namespace collectives_test {
 using namespace lockstep;
 using comm::Combine;
 using comm::Communicator;
-using comm::Part;
 using comm::Request;
+using lockstep::Range;
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -84,7 +84,7 @@ TEST_CASE("TRAPS 27: send and receive buffer may be the same, and zero elements 
     pair.all_reduce(null, null);
     pair.broadcast(null, 0);
     pair.all_gather(null, null);
-    pair.all_gather(null, std::vector<Part>(static_cast<std::size_t>(pair.size())));
+    pair.all_gather(null, std::vector<Range>(static_cast<std::size_t>(pair.size())));
     pair.reduce_scatter(null, null);
     pair.start_sum({}).wait();
     Request receipt  = pair.start_receive(null, 0);
@@ -123,7 +123,7 @@ TEST_CASE("TRAPS 16: uneven and empty parts are gathered where they belong") {
         }
     if (ranks == 4) {
         std::vector<std::size_t> sizes;
-        for (state::Range part : state::even_ranges({0, 5}, 4)) sizes.push_back(part.size());
+        for (Range part : state::even_ranges({0, 5}, 4)) sizes.push_back(part.size());
         CHECK(sizes == std::vector<std::size_t>{2, 2, 1, 0});
     }
 }
@@ -133,7 +133,7 @@ TEST_CASE("reduce_scatter leaves to each rank its part, uneven or empty, in plac
     for (std::size_t chunk : {std::size_t{1}, std::size_t{28}, std::size_t{1} << 30})
         for (std::size_t count : {0u, 3u, 7u, 61u}) {
             auto const          parts = state::even_ranges({1, 1 + count}, ranks);
-            state::Range const  part  = parts[static_cast<std::size_t>(rank())];
+            Range const         part  = parts[static_cast<std::size_t>(rank())];
             std::vector<double> data(count + 2), mine(part.size());
             for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<double>(i) * (rank() + 1);
             Communicator const limited = world().with_chunk_bytes(chunk);
@@ -241,9 +241,9 @@ TEST_CASE("nobody leaves a barrier before all have come") {
 TEST_CASE("sizes that do not match are refused") {
     std::vector<float> two(2), three(3);
     CHECK_THROWS_WITH_AS(world().all_reduce(two, three), doctest::Contains("sends 2 elements, receives 3"), Error);
-    CHECK_THROWS_WITH_AS(world().all_gather(two, std::vector<Part>(static_cast<std::size_t>(size()), Part{0, 3})),
+    CHECK_THROWS_WITH_AS(world().all_gather(two, std::vector<Range>(static_cast<std::size_t>(size()), Range{0, 3})),
                          doctest::Contains("ends at 3 of 2"), Error);
-    CHECK_THROWS_WITH_AS(world().reduce_scatter(two, std::vector<Part>(static_cast<std::size_t>(size())), three),
+    CHECK_THROWS_WITH_AS(world().reduce_scatter(two, std::vector<Range>(static_cast<std::size_t>(size())), three),
                          doctest::Contains("has 0 elements"), Error);
 }
 

@@ -17,13 +17,13 @@
 
 using namespace lockstep;
 using comm::Communicator;
-using comm::Part;
 using comm::Result;
 using comm::Wire;
 using comm_test::contribution;
 using comm_test::same_bits;
 using comm_test::scramble;
 using comm_test::serial_tree;
+using lockstep::Range;
 
 namespace {
 std::atomic<std::size_t> allocations{0};

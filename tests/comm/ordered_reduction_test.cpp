@@ -20,12 +20,12 @@ namespace ordered_reduction_test {
 
 using namespace lockstep;
 using comm::Communicator;
-using comm::Part;
 using comm::Result;
 using comm::Wire;
 using comm_test::contribution;
 using comm_test::same_bits;
 using comm_test::serial_tree;
+using lockstep::Range;
 
 comm::Environment& environment() {
     static comm::Environment instance;
@@ -48,7 +48,7 @@ std::vector<float> sum_of(std::vector<float> const& values, std::size_t copies, 
 
 /// One reduction of contributions made from `seed`, compared bit for bit with the serial tree.
 template <class T>
-void check_against_serial(std::vector<Part> const& parts, std::size_t size, Wire wire, Result result, bool add, std::uint64_t seed,
+void check_against_serial(std::vector<Range> const& parts, std::size_t size, Wire wire, Result result, bool add, std::uint64_t seed,
                           Communicator const& ranks) {
     auto const             me   = static_cast<std::size_t>(ranks.rank());
     auto const             all  = static_cast<std::size_t>(ranks.size());
@@ -71,7 +71,7 @@ void check_against_serial(std::vector<Part> const& parts, std::size_t size, Wire
             if (result == Result::scattered && rank == me) wrong += !same_bits(out[i - parts[rank].begin], add ? T(3) + sum : sum);
         }
     std::size_t first = size, last = 0;
-    for (Part const& part : parts) {
+    for (Range const& part : parts) {
         first = std::min(first, part.begin);
         last  = std::max(last, part.end);
     }
@@ -115,8 +115,8 @@ TEST_CASE("TRAPS 12: {1e8,-1e8,1,1} in fp32 sums to 2 whatever the parts and the
 TEST_CASE("TRAPS 16: shards of 7, 5 and 3 elements are uneven or empty and sum right") {
     auto const ranks = static_cast<std::size_t>(world().size());
     for (std::size_t size : {7u, 5u, 3u, 1u, 0u}) {
-        std::vector<Part> parts;
-        for (state::Range range : state::even_ranges({0, size}, ranks)) parts.push_back({range.begin, range.end});
+        std::vector<Range> parts;
+        for (Range range : state::even_ranges({0, size}, ranks)) parts.push_back({range.begin, range.end});
         if (ranks == 4 && size == 5) {
             CHECK(parts[2].size() == 1);
             CHECK(parts[3].size() == 0);
@@ -152,9 +152,9 @@ TEST_CASE("NaN and infinity of one rank reach the sum") {
 }
 
 TEST_CASE("the sums of my part may replace it in the buffer") {
-    auto const                      ranks = static_cast<std::size_t>(world().size());
-    std::vector<state::Range> const parts = state::even_ranges({2, 1500}, ranks);
-    state::Range const              mine  = parts[static_cast<std::size_t>(world().rank())];
+    auto const               ranks = static_cast<std::size_t>(world().size());
+    std::vector<Range> const parts = state::even_ranges({2, 1500}, ranks);
+    Range const              mine  = parts[static_cast<std::size_t>(world().rank())];
     for (Wire wire : {Wire::fp32, Wire::bf16}) {
         auto                   sums = world().ordered_reduction(parts, wire, 1);
         std::vector<float>     buffer(1500, static_cast<float>(world().rank() + 1));
@@ -169,12 +169,12 @@ TEST_CASE("the sums of my part may replace it in the buffer") {
 
 TEST_CASE("parts that do not fit, and spans that are too small, are refused by one sentence") {
     auto const ranks = static_cast<std::size_t>(world().size());
-    CHECK_THROWS_WITH_AS(world().ordered_reduction(std::vector<Part>(ranks + 1), Wire::fp32, 0),
+    CHECK_THROWS_WITH_AS(world().ordered_reduction(std::vector<Range>(ranks + 1), Wire::fp32, 0),
                          doctest::Contains("expected a part for each of"), Error);
-    std::vector<Part> backwards(ranks);
+    std::vector<Range> backwards(ranks);
     backwards.back() = {3, 1};
     CHECK_THROWS_WITH_AS(world().ordered_reduction(backwards, Wire::fp32, 0), doctest::Contains("ends at 1 before it begins at 3"), Error);
-    CHECK_THROWS_WITH_AS(world().ordered_reduction(std::vector<Part>(ranks), Wire::fp32, 5000), doctest::Contains("channel 5000"), Error);
+    CHECK_THROWS_WITH_AS(world().ordered_reduction(std::vector<Range>(ranks), Wire::fp32, 5000), doctest::Contains("channel 5000"), Error);
     auto               sums = world().ordered_reduction(comm::equal_parts(2, world().size()), Wire::bf16, 0);
     std::vector<float> buffer(2 * ranks);
     CHECK_THROWS_WITH_AS(sums.start(std::span(buffer).first(1), {}, false, Result::gathered, {}),

@@ -50,8 +50,8 @@ bool same_bits(T a, T b) {
 }
 
 struct Cut {
-    std::vector<lockstep::comm::Part> parts;
-    std::size_t                       size = 0;  // of a buffer that has some elements before and after all parts
+    std::vector<lockstep::Range> parts;
+    std::size_t                  size = 0;  // of a buffer that has some elements before and after all parts
 };
 
 /// Parts of up to `largest` elements, some of them empty, the first not at the beginning of the buffer.

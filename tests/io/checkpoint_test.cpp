@@ -93,10 +93,10 @@ fs::path write(fs::path const& folder, std::vector<std::size_t> const& cuts, std
     return home.complete(of);
 }
 
-std::vector<std::byte> read_whole(CheckpointReader& reader, Tensor const& t, std::vector<state::Range> const& parts) {
+std::vector<std::byte> read_whole(CheckpointReader& reader, Tensor const& t, std::vector<Range> const& parts) {
     std::vector<std::byte> result(t.elements() * bytes(t.dtype));
-    for (state::Range const part : parts)
-        reader.read(t.name, std::span(&part, 1), [&](state::Range range, std::span<std::byte const> found) {
+    for (Range const part : parts)
+        reader.read(t.name, std::span(&part, 1), [&](Range range, std::span<std::byte const> found) {
             CHECK(found.size() == range.size() * bytes(t.dtype));
             std::copy(found.begin(), found.end(), result.begin() + static_cast<std::ptrdiff_t>(range.begin * bytes(t.dtype)));
         });

@@ -25,7 +25,7 @@ state::Parameter parameter_of(std::size_t size, std::uint32_t purpose = 7) {
 
 /// One update of the elements of `range`.
 template <class O>
-void update(O const& optimizer, state::Parameter const& parameter, state::Range range, std::vector<float>& values,
+void update(O const& optimizer, state::Parameter const& parameter, Range range, std::vector<float>& values,
             std::vector<float> const& gradients, State& state, std::uint64_t step) {
     optim::Slots<O, float> slots;
     for (std::size_t s = 0; s < slots.size(); ++s) slots[s] = std::span(state[s]).subspan(range.begin, range.size());

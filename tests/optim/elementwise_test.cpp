@@ -66,7 +66,7 @@ TEST_CASE_TEMPLATE("an update by shards has the same bits for any number of rank
     whole.update({0, size}, gradients, info);
     for (std::size_t ranks = 1; ranks <= size + 1; ++ranks) {
         Trained<O, float> sharded = start;
-        for (state::Range const shard : state::even_ranges({0, size}, ranks)) sharded.update(shard, gradients, info);
+        for (Range const shard : state::even_ranges({0, size}, ranks)) sharded.update(shard, gradients, info);
         CHECK(sharded.values == whole.values);
     }
 }

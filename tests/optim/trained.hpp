@@ -29,7 +29,7 @@ struct Trained {
     std::uint64_t               steps     = 0;
 
     /// The elements begin..end only, in update number `step`.
-    void update(lockstep::state::Range range, std::vector<T> const& gradients, lockstep::optim::StepInfo step) {
+    void update(lockstep::Range range, std::vector<T> const& gradients, lockstep::optim::StepInfo step) {
         lockstep::optim::Slots<O, T> slots;
         for (std::size_t s = 0; s < slots.size(); ++s) slots[s] = std::span(state[s]).subspan(range.begin, range.size());
         optimizer.update(lockstep::optim::Slice<T>{parameter, range, std::span(values).subspan(range.begin, range.size()),

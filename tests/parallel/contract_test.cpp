@@ -33,12 +33,12 @@ struct NoDuplicate : LoneCommunicator {};  // duplicates into another type
 struct NoReduction : LoneCommunicator {
     NoReduction duplicate() const { return {}; }
     template <class T>
-    int reduction(std::vector<state::Range> const&, comm::Wire, comm::Reduction, int) const;
+    int reduction(std::vector<Range> const&, comm::Wire, comm::Reduction, int) const;
 };
 struct NoGather : LoneCommunicator {
     NoGather duplicate() const { return {}; }
     template <class T>
-    Pending all_gather(std::vector<state::Range> const&, int, comm::Reduction) const;  // knows no window
+    Pending all_gather(std::vector<Range> const&, int, comm::Reduction) const;  // knows no window
 };
 struct NoEngine : LoneCommunicator {
     using Engine = int;
@@ -99,7 +99,7 @@ struct NeverWaits : Bound {
     void wait() = delete;
 };
 struct OwnsNothing : Bound {
-    state::Range owned(std::size_t);
+    Range owned(std::size_t);
 };
 struct NeverSaysHowManyShards : Bound {
     void shards() const {}

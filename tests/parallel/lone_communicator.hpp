@@ -50,12 +50,11 @@ struct LoneCommunicator {
     LoneCommunicator duplicate() const { return {}; }
     LoneCommunicator split(int, int) const { return {}; }
     template <class T>
-    Reduction<T> reduction(std::vector<lockstep::state::Range> const&, lockstep::comm::Wire wire, lockstep::comm::Reduction, int) const {
+    Reduction<T> reduction(std::vector<lockstep::Range> const&, lockstep::comm::Wire wire, lockstep::comm::Reduction, int) const {
         return {wire};
     }
     template <class T>
-    Gather<T> all_gather(std::vector<lockstep::state::Range> const&, int,
-                         lockstep::comm::Reduction = lockstep::comm::Reduction::ordered) const {
+    Gather<T> all_gather(std::vector<lockstep::Range> const&, int, lockstep::comm::Reduction = lockstep::comm::Reduction::ordered) const {
         return {};
     }
     Pending                    start_sum(std::span<std::int64_t>) const { return {}; }

@@ -84,7 +84,7 @@ std::vector<float> gradients(Options const& options, std::size_t micro_steps, bo
                 auto const buffer = bound.gradients(u);
                 maybe();
                 for (std::size_t p = units[u].parameters.size(); p-- > 0;) {
-                    state::Range const range = units[u].parameters[p].range();
+                    Range const range = units[u].parameters[p].range();
                     for (std::size_t i = range.begin; i < range.end; ++i) buffer[i] += contribution(rank(), step * 10 + m, u, i);
                     if (!bound.reduces_each_micro_step() && m + 1 < micro_steps) continue;
                     if (auto const bucket = readiness.contributed(u, p)) bound.reduce(*bucket);

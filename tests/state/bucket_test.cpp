@@ -8,6 +8,7 @@
 namespace bucket_test {
 
 using namespace lockstep::state;
+using lockstep::Range;
 
 /// Vectors of these sizes, one after another.
 Unit unit_of(std::string name, std::vector<std::size_t> const& sizes) {

@@ -9,6 +9,7 @@
 namespace row_major_test {
 
 using namespace lockstep::state;
+using lockstep::Range;
 
 Parameter parameter(std::size_t rows, std::size_t columns, Layout layout, std::size_t offset) {
     return {.name       = "p",

@@ -5,6 +5,7 @@
 namespace shard_test {
 
 using namespace lockstep::state;
+using lockstep::Range;
 
 /// A unit of matrices that lie one after the other, with room to spare at the end.
 Unit unit_of(std::vector<MatrixMap> const& maps, std::size_t spare = 0) {

@@ -7,12 +7,13 @@
 namespace unit_test {
 
 using namespace lockstep::state;
+using lockstep::Range;
 
 TEST_CASE("ranges intersect, and where they do not the result is empty") {
-    CHECK(intersect({2, 8}, {5, 12}) == Range{5, 8});
-    CHECK(intersect({0, 10}, {3, 4}) == Range{3, 4});
-    CHECK(intersect({0, 3}, {3, 6}).empty());
-    CHECK(intersect({7, 9}, {1, 2}).size() == 0);
+    CHECK(lockstep::intersect({2, 8}, {5, 12}) == Range{5, 8});
+    CHECK(lockstep::intersect({0, 10}, {3, 4}) == Range{3, 4});
+    CHECK(lockstep::intersect({0, 3}, {3, 6}).empty());
+    CHECK(lockstep::intersect({7, 9}, {1, 2}).size() == 0);
     CHECK(Range{4, 9}.size() == 5);
 }
 

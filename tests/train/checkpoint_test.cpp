@@ -40,11 +40,11 @@ std::map<std::string, std::vector<std::byte>> contents(fs::path const& path) {
     std::map<std::string, std::vector<std::byte>> all;
     auto const index = lockstep::io::parse_index(lockstep::io::read_text(reader.name(), 1 << 20), reader.name());
     for (auto const& [name, tensor] : index.tensors) {
-        std::size_t const            width = lockstep::io::bytes(tensor.dtype);
-        lockstep::state::Range const whole{0, static_cast<std::size_t>(tensor.elements())};
-        auto&                        bytes = all[name];
+        std::size_t const     width = lockstep::io::bytes(tensor.dtype);
+        lockstep::Range const whole{0, static_cast<std::size_t>(tensor.elements())};
+        auto&                 bytes = all[name];
         bytes.resize(whole.size() * width);
-        reader.read(name, std::span(&whole, 1), [&](lockstep::state::Range range, std::span<std::byte const> found) {
+        reader.read(name, std::span(&whole, 1), [&](lockstep::Range range, std::span<std::byte const> found) {
             std::copy(found.begin(), found.end(), bytes.begin() + static_cast<std::ptrdiff_t>(range.begin * width));
         });
     }

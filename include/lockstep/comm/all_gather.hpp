@@ -18,7 +18,7 @@ namespace lockstep::comm {
 
 /// Sends the range `parts[rank]` of `buffer` to all others and receives theirs, in place, as part of a request without other
 /// requests. The ranges may be uneven or empty.
-inline void exchange_parts(Request& request, std::span<std::byte> buffer, std::size_t element, std::span<Part const> parts, int tag) {
+inline void exchange_parts(Request& request, std::span<std::byte> buffer, std::size_t element, std::span<Range const> parts, int tag) {
     auto const mine  = static_cast<std::size_t>(request.end().rank());
     auto const bytes = [&](std::size_t rank) { return buffer.subspan(parts[rank].begin * element, parts[rank].size() * element); };
     for (std::size_t step = 1; step < parts.size(); ++step) {
@@ -29,15 +29,15 @@ inline void exchange_parts(Request& request, std::span<std::byte> buffer, std::s
 }
 
 /// Chunks that `exchange_parts` makes of them.
-inline std::size_t exchange_chunks(Endpoint const& end, std::size_t element, std::span<Part const> parts) {
+inline std::size_t exchange_chunks(Endpoint const& end, std::size_t element, std::span<Range const> parts) {
     std::size_t count = 0;
-    for (Part const& part : parts) count += end.chunks(part.size() * element);
+    for (Range const& part : parts) count += end.chunks(part.size() * element);
     std::size_t const mine = end.chunks(parts[static_cast<std::size_t>(end.rank())].size() * element);
     return count - mine + (parts.size() - 1) * mine;
 }
 
 /// The same for an exchange.
-inline void exchange_parts(Exchange& exchange, std::span<std::byte> buffer, std::size_t element, std::span<Part const> parts, int tag) {
+inline void exchange_parts(Exchange& exchange, std::span<std::byte> buffer, std::size_t element, std::span<Range const> parts, int tag) {
     auto const mine  = static_cast<std::size_t>(exchange.end().rank());
     auto const bytes = [&](std::size_t rank) { return buffer.subspan(parts[rank].begin * element, parts[rank].size() * element); };
     for (std::size_t rank = 0; rank < parts.size(); ++rank)
@@ -54,14 +54,13 @@ inline void exchange_parts(Exchange& exchange, std::span<std::byte> buffer, std:
 template <class T>
 class AllGather {
 public:
-    template <parts_by_rank Parts = std::vector<Part>>
-    AllGather(Endpoint const& end, Parts const& parts, int channel, Reduction how = Reduction::ordered)
+    AllGather(Endpoint const& end, std::span<Range const> parts, int channel, Reduction how = Reduction::ordered)
         : parts_(part_table(parts, end.size(), "all_gather")),
           channel_(channel),
           exchange_(end, "all_gather"),
           vendor_(end, "all_gather", 1) {
         require(channel >= 0 && channel < Endpoint::channels, "all_gather: channel ", channel, " is not below ", Endpoint::channels);
-        for (Part const& part : parts_) {
+        for (Range const& part : parts_) {
             buffer_size_ = std::max(buffer_size_, part.end);
             if (how == Reduction::ordered) continue;
             require(part.end * sizeof(T) <= INT_MAX, "all_gather: MPI_Iallgatherv takes less than 2 GiB, a part ends at ", part.end);
@@ -136,7 +135,7 @@ private:
         buffer_      = std::exchange(other.buffer_, {});
     }
 
-    std::vector<Part>    parts_;
+    std::vector<Range>   parts_;
     std::vector<int>     begins_, counts_;  // of each rank, bytes; empty unless the vendor gathers
     int                  channel_     = 0;
     std::size_t          buffer_size_ = 0;

@@ -13,8 +13,7 @@ template <class T = float>
 class AnyReduction {
 public:
     /// The vendor's has no narrow wire: MPI would round at every hop. Then raises an input error.
-    template <parts_by_rank Parts = std::vector<Part>>
-    AnyReduction(Endpoint const& end, Parts const& parts, Wire wire, Reduction how, int channel)
+    AnyReduction(Endpoint const& end, std::span<Range const> parts, Wire wire, Reduction how, int channel)
         : chosen_(make(end, parts, wire, how, channel)) {}
 
     std::size_t scratch_bytes() const noexcept {
@@ -40,8 +39,7 @@ public:
 private:
     using Chosen = std::variant<OrderedReduction<T>, VendorReduction<T>>;
 
-    template <class Parts>
-    static Chosen make(Endpoint const& end, Parts const& parts, Wire wire, Reduction how, int channel) {
+    static Chosen make(Endpoint const& end, std::span<Range const> parts, Wire wire, Reduction how, int channel) {
         if (how == Reduction::ordered) return OrderedReduction<T>(end, parts, wire, channel);
         if (wire != Wire::fp32) input_error("reduction: the vendor's sums what travels, expected an fp32 wire, found bf16");
         return VendorReduction<T>(end, parts);

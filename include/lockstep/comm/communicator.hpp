@@ -146,18 +146,18 @@ public:
     }
 
     /// The vendor's reduction of `data`, of which `mine` gets the part of this rank; it may be that part of `data` itself.
-    template <combinable_data S, parts_by_rank Parts, combinable_target_for<S> R>
-    Request start_reduce_scatter(S const& data, Parts const& parts, R&& mine, Combine combine = Combine::sum) const {
+    template <combinable_data S, combinable_target_for<S> R>
+    Request start_reduce_scatter(S const& data, std::span<Range const> parts, R&& mine, Combine combine = Combine::sum) const {
         using T                        = std::ranges::range_value_t<R>;
-        std::vector<Part> const  table = part_table(parts, size(), "reduce_scatter");
+        std::vector<Range> const table = part_table(parts, size(), "reduce_scatter");
         std::span<T const> const all(data);
         std::span<T> const       out(mine);
         std::size_t              chunks = 0;
-        for (Part const& part : table) {
+        for (Range const& part : table) {
             require(part.end <= all.size(), "reduce_scatter: a part ends at ", part.end, " of ", all.size(), " elements");
             chunks += end_.chunks(part.size() * sizeof(T));
         }
-        Part const own = table[static_cast<std::size_t>(rank())];
+        Range const own = table[static_cast<std::size_t>(rank())];
         require(own.size() == out.size(), "reduce_scatter: the part of rank ", rank(), " has ", own.size(), " elements, `mine` has ",
                 out.size());
         bool const in_place = all.data() + own.begin == out.data();
@@ -167,8 +167,8 @@ public:
             return request;
         }
         for (int root = 0; root < size(); ++root) {
-            Part const part  = table[static_cast<std::size_t>(root)];
-            auto const piece = all.subspan(part.begin, part.size());
+            Range const part  = table[static_cast<std::size_t>(root)];
+            auto const  piece = all.subspan(part.begin, part.size());
             for_chunks(piece, [&](std::span<T const> chunk) {
                 T* const          target = root == rank() ? out.data() + (chunk.data() - piece.data()) : nullptr;
                 void const* const source = root == rank() && in_place ? MPI_IN_PLACE : chunk.data();
@@ -180,8 +180,8 @@ public:
         }
         return request;
     }
-    template <combinable_data S, parts_by_rank Parts, combinable_target_for<S> R>
-    void reduce_scatter(S const& data, Parts const& parts, R&& mine, Combine combine = Combine::sum) const {
+    template <combinable_data S, combinable_target_for<S> R>
+    void reduce_scatter(S const& data, std::span<Range const> parts, R&& mine, Combine combine = Combine::sum) const {
         start_reduce_scatter(data, parts, mine, combine).wait();
     }
     /// Equal parts: `data` has size() times as many elements as `mine`.
@@ -191,19 +191,19 @@ public:
     }
 
     /// In place: each rank's part of `data` comes to all ranks.
-    template <movable_target R, parts_by_rank Parts>
-    Request start_all_gather(R&& data, Parts const& parts) const {
-        std::vector<Part> const table   = part_table(parts, size(), "all_gather");
-        std::size_t const       element = sizeof(std::ranges::range_value_t<R>);
-        for (Part const& part : table)
+    template <movable_target R>
+    Request start_all_gather(R&& data, std::span<Range const> parts) const {
+        std::vector<Range> const table   = part_table(parts, size(), "all_gather");
+        std::size_t const        element = sizeof(std::ranges::range_value_t<R>);
+        for (Range const& part : table)
             require(part.end <= std::ranges::size(data), "all_gather: a part ends at ", part.end, " of ", std::ranges::size(data),
                     " elements");
         Request request(end_, "all_gather", exchange_chunks(end_, element, table));
         exchange_parts(request, writable_bytes_of(data), element, table, Endpoint::first_reserved_tag);
         return request;
     }
-    template <movable_target R, parts_by_rank Parts>
-    void all_gather(R&& data, Parts const& parts) const {
+    template <movable_target R>
+    void all_gather(R&& data, std::span<Range const> parts) const {
         start_all_gather(data, parts).wait();
     }
     /// Equal parts: `all` has size() times as many elements as `mine`, which may be this rank's part of it.
@@ -246,16 +246,16 @@ public:
 
     // Operations that are started again and again; see their classes.
 
-    template <class T = float, parts_by_rank Parts = std::vector<Part>>
-    OrderedReduction<T> ordered_reduction(Parts const& parts, Wire wire, int channel) const {
+    template <class T = float>
+    OrderedReduction<T> ordered_reduction(std::span<Range const> parts, Wire wire, int channel) const {
         return {end_, parts, wire, channel};
     }
-    template <class T = float, parts_by_rank Parts = std::vector<Part>>
-    AnyReduction<T> reduction(Parts const& parts, Wire wire, Reduction how, int channel) const {
+    template <class T = float>
+    AnyReduction<T> reduction(std::span<Range const> parts, Wire wire, Reduction how, int channel) const {
         return {end_, parts, wire, how, channel};
     }
-    template <class T, parts_by_rank Parts = std::vector<Part>>
-    AllGather<T> all_gather(Parts const& parts, int channel, Reduction how = Reduction::ordered) const {
+    template <class T>
+    AllGather<T> all_gather(std::span<Range const> parts, int channel, Reduction how = Reduction::ordered) const {
         return {end_, parts, channel, how};
     }
 

@@ -27,13 +27,12 @@ class OrderedReduction {
                   "lockstep: OrderedReduction must sum float or double; see lockstep/comm/ordered_reduction.hpp");
 
 public:
-    template <parts_by_rank Parts = std::vector<Part>>
-    OrderedReduction(Endpoint const& end, Parts const& parts, Wire wire, int channel)
+    OrderedReduction(Endpoint const& end, std::span<Range const> parts, Wire wire, int channel)
         : parts_(part_table(parts, end.size(), "ordered reduction")), wire_(wire), channel_(channel) {
         require(channel >= 0 && channel < Endpoint::channels, "ordered reduction: channel ", channel, " is not below ", Endpoint::channels);
         require(end.size() <= most_leaves, "ordered reduction: ", end.size(), " ranks are more than ", most_leaves);
         mine_ = static_cast<std::size_t>(end.rank());
-        for (Part const& part : parts_) {
+        for (Range const& part : parts_) {
             wire_begin_.push_back(elements_);
             elements_ += part.size();
             buffer_size_ = std::max(buffer_size_, part.end);
@@ -116,7 +115,7 @@ public:
 private:
     enum class Phase { idle, scattering, gathering };
 
-    Part const&  mine() const noexcept { return parts_[mine_]; }
+    Range const& mine() const noexcept { return parts_[mine_]; }
     std::span<T> part_of(std::size_t rank) const noexcept { return buffer_.subspan(parts_[rank].begin, parts_[rank].size()); }
 
     static std::size_t aligned(std::size_t bytes) noexcept { return (bytes + alignment - 1) / alignment * alignment; }
@@ -203,7 +202,7 @@ private:
         phase_       = std::exchange(other.phase_, Phase::idle);
     }
 
-    std::vector<Part>        parts_;
+    std::vector<Range>       parts_;
     std::vector<std::size_t> wire_begin_;  // where each part's rounded elements begin in the scratch
     Wire                     wire_        = Wire::fp32;
     int                      channel_     = 0;

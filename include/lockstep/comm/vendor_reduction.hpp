@@ -22,10 +22,9 @@ namespace lockstep::comm {
 template <class T = float>
 class VendorReduction {
 public:
-    template <parts_by_rank Parts = std::vector<Part>>
-    VendorReduction(Endpoint const& end, Parts const& parts) : end_(end) {
-        std::vector<Part> const table = part_table(parts, end.size(), "reduction");
-        whole_                        = {table.front().begin, table.back().end};
+    VendorReduction(Endpoint const& end, std::span<Range const> parts) : end_(end) {
+        std::vector<Range> const table = part_table(parts, end.size(), "reduction");
+        whole_                         = {table.front().begin, table.back().end};
         for (std::size_t rank = 0; rank < table.size(); ++rank) {
             require(table[rank].size() <= INT_MAX, "reduction: a part has ", table[rank].size(), " elements, MPI takes ", INT_MAX);
             require(rank == 0 || table[rank].begin == table[rank - 1].end,
@@ -129,7 +128,7 @@ private:
 
     Endpoint         end_;
     std::vector<int> counts_;  // elements of each part
-    Part             whole_;
+    Range            whole_;
 
     std::span<T>                  data_, out_;
     T*                            scratch_ = nullptr;

@@ -30,7 +30,7 @@ inline constexpr std::size_t      checksum_elements         = std::size_t{1} << 
 struct StoredPiece {
     std::string                file;
     std::string                name;
-    state::Range               range;
+    Range                      range;
     std::vector<std::uint64_t> checksums;
 };
 
@@ -45,7 +45,7 @@ struct StoredTensor {
 using StoredTensors = std::map<std::string, StoredTensor>;
 
 /// Checksums that a range has.
-constexpr std::size_t checksum_count(state::Range range) noexcept { return (range.size() + checksum_elements - 1) / checksum_elements; }
+constexpr std::size_t checksum_count(Range range) noexcept { return (range.size() + checksum_elements - 1) / checksum_elements; }
 
 struct CheckpointIndex {
     CheckpointFacts facts;

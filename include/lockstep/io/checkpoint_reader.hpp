@@ -69,16 +69,15 @@ public:
     /// Calls sink(range, bytes) for the parts of a tensor's row-major elements that lie in `wanted`, once the checksum of what they are
     /// part of has been verified.
     template <class Sink>
-    void read(std::string const& tensor, std::span<state::Range const> wanted, Sink const& sink) {
+    void read(std::string const& tensor, std::span<Range const> wanted, Sink const& sink) {
         StoredTensor const& stored = index_.tensors.at(tensor);
         std::size_t const   width  = bytes(stored.dtype);
         for (StoredPiece const& piece : stored.pieces) {
             SafetensorsFile const& file = files_.at(piece.file);
             for (std::size_t c = 0; c < piece.checksums.size(); ++c) {
-                std::size_t const  begin = piece.range.begin + c * checksum_elements;
-                state::Range const chunk{begin, std::min(piece.range.end, begin + checksum_elements)};
-                bool const         needed =
-                    std::ranges::any_of(wanted, [&](state::Range range) { return !state::intersect(range, chunk).empty(); });
+                std::size_t const begin = piece.range.begin + c * checksum_elements;
+                Range const       chunk{begin, std::min(piece.range.end, begin + checksum_elements)};
+                bool const        needed = std::ranges::any_of(wanted, [&](Range range) { return !intersect(range, chunk).empty(); });
                 if (!needed) continue;
                 if (chunk_.size() == 0) chunk_ = {checksum_elements * sizeof(double), observe::Category::scratch};
                 auto const content = std::span(chunk_.data(), chunk.size() * width);
@@ -88,8 +87,8 @@ public:
                                 sentence("elements ", chunk.begin, " to ", chunk.end, " of ", tensor, ": expected the checksum ",
                                          detail::hexadecimal(piece.checksums[c])),
                                 detail::hexadecimal(sum));
-                for (state::Range const range : wanted)
-                    if (state::Range const part = state::intersect(range, chunk); !part.empty())
+                for (Range const range : wanted)
+                    if (Range const part = intersect(range, chunk); !part.empty())
                         sink(part, std::span<std::byte const>(content).subspan((part.begin - begin) * width, part.size() * width));
             }
         }

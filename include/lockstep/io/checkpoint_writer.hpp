@@ -21,7 +21,7 @@ struct CheckpointPiece {
     std::string                tensor;
     Dtype                      dtype = Dtype::f32;
     std::vector<std::uint64_t> shape;  // of the whole tensor
-    state::Range               range;
+    Range                      range;
     std::size_t                offset = 0;  // of its first byte in the copy
     std::size_t                bytes() const noexcept { return range.size() * io::bytes(dtype); }
 };

@@ -95,14 +95,14 @@ public:
 
     /// Fills rows [rows.begin, rows.end) of a parameter, row-major. // (rows, columns)
     /// Rows beyond the file's (a padded vocabulary) are zero.
-    void read(state::Parameter const& parameter, state::Range rows, std::span<float> values) const {
+    void read(state::Parameter const& parameter, Range rows, std::span<float> values) const {
         std::size_t const columns = parameter.columns;
         if (rows.end < rows.begin || rows.end > parameter.rows || values.size() != rows.size() * columns)
             input_error(files_.name(), ": parameter ", parameter.name, ": expected a buffer for rows ", rows.begin, " to ", rows.end,
                         " of ", parameter.rows, ", found ", values.size(), " elements");
         std::size_t end = rows.begin;
         for (HfTensor const& tensor : hugging_face_tensors(sizes_, parameter.name)) {
-            state::Range const part = state::intersect(rows, {tensor.row_begin, tensor.row_end});
+            Range const part = intersect(rows, {tensor.row_begin, tensor.row_end});
             if (part.empty()) continue;
             read_part(tensor, {part.begin - tensor.row_begin, part.end - tensor.row_begin},
                       values.subspan((part.begin - rows.begin) * columns, part.size() * columns));
@@ -159,7 +159,7 @@ private:
         }
     }
 
-    void read_part(HfTensor const& tensor, state::Range rows, std::span<float> values) const {
+    void read_part(HfTensor const& tensor, Range rows, std::span<float> values) const {
         TensorSource const&    source  = sources_.at(tensor.name);
         SafetensorsFile const& file    = files_.file(source);
         TensorInfo const&      info    = files_.info(source);

@@ -52,7 +52,7 @@ private:
             for (std::size_t i = 0; i < n; ++i) wide[s][i] = static_cast<T>(slots[s][at + i]);
             state[s] = std::span(wide[s]).first(n);
         }
-        state::Range const range{slice.range.begin + at, slice.range.begin + at + n};
+        Range const range{slice.range.begin + at, slice.range.begin + at + n};
         optimizer.update(Slice<T>{slice.parameter, range, slice.values.subspan(at, n), slice.gradients.subspan(at, n)}, state, step);
         for (std::size_t s = 0; s < state_slots; ++s)
             for (std::size_t i = 0; i < n; ++i)

@@ -19,7 +19,7 @@ namespace lockstep::optim {
 template <precision::master_element T>
 struct Slice {
     state::Parameter const& parameter;  // name, dimensions, whether it decays
-    state::Range            range;      // in the buffers of the parameter's unit
+    Range                   range;      // in the buffers of the parameter's unit
     std::span<T>            values;     // masters of the range
     std::span<T const>      gradients;  // of the range, as summed: `StepInfo::gradient_scale` is not in them yet
 

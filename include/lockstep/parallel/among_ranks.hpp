@@ -16,13 +16,13 @@ namespace lockstep::parallel {
 
 /// An operation of a communicator that sums gradients.
 template <class Comm, class Master>
-using ReductionOf = decltype(std::declval<Comm const&>().template reduction<Master>(std::vector<state::Range>{}, comm::Wire::fp32,
-                                                                                    comm::Reduction::ordered, 0));
+using ReductionOf =
+    decltype(std::declval<Comm const&>().template reduction<Master>(std::vector<Range>{}, comm::Wire::fp32, comm::Reduction::ordered, 0));
 
 /// A task that collects weights.
 template <class Comm, class Compute>
 using GatherOf =
-    GatherTask<decltype(std::declval<Comm const&>().template all_gather<Compute>(std::vector<state::Range>{}, 0, comm::Reduction::ordered)),
+    GatherTask<decltype(std::declval<Comm const&>().template all_gather<Compute>(std::vector<Range>{}, 0, comm::Reduction::ordered)),
                Compute, typename Comm::Engine>;
 
 /// The verbs that are the same in each of them. What derives from it ends with a `Settled` member.

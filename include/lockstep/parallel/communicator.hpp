@@ -45,7 +45,7 @@ concept duplicates = requires(C const& c) {
 
 /// Parts of a buffer, one a rank, are summed over the ranks in a fixed order, or collected.
 template <class C>
-concept makes_operations = requires(C const& c, std::vector<state::Range> parts) {
+concept makes_operations = requires(C const& c, std::vector<Range> parts) {
     { c.template reduction<float>(parts, comm::Wire::fp32, comm::Reduction::ordered, 0) } -> operation;
     { c.template all_gather<float>(parts, 0, comm::Reduction::ordered) } -> operation;
 };

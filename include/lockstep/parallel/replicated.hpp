@@ -51,7 +51,7 @@ struct Replicated {
         bool                                   reduces_each_micro_step() const noexcept { return false; }
 
         void reduce(state::BucketIndex bucket) {
-            state::Range const range = buckets_[bucket].range;
+            Range const range = buckets_[bucket].range;
             Base::sends(subjects_[bucket].bytes);
             queue_.submit({.operation = bucket,
                            .buffer    = gradients_.span().subspan(range.begin, range.size()),

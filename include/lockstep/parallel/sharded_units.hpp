@@ -139,8 +139,8 @@ private:
     std::vector<Reduction> operations(comm::Reduction how) const {
         std::vector<Reduction> result;
         for (std::size_t unit = units_.size(); unit-- > 0;) {
-            int const                 channel = static_cast<int>(result.size());
-            std::vector<state::Range> parts   = shards_.parts(unit);
+            int const          channel = static_cast<int>(result.size());
+            std::vector<Range> parts   = shards_.parts(unit);
             if (steps_ == Steps::unreduced)
                 for (std::size_t rank = shards(); rank < Base::ranks(); ++rank) parts.push_back(parts[rank - shards()]);
             auto inside = reductions_.template reduction<Master>(parts, wire_, how, channel);

@@ -41,7 +41,7 @@ struct Single {
         void                                   wait() noexcept {}
 
         Owned<Compute, Master> owned(std::size_t unit) {
-            state::Range const all{0, offsets_[unit + 1] - offsets_[unit]};
+            Range const all{0, offsets_[unit + 1] - offsets_[unit]};
             return {all, weights_.forward(unit), weights_.input_grad(unit), part(gradients_.span(), unit), all};
         }
         void publish() noexcept {}

@@ -49,11 +49,11 @@ struct Options {
 /// The part of a unit that this rank updates.
 template <class Compute, class Master>
 struct Owned {
-    state::Range       range;           // of the unit
+    Range              range;           // of the unit
     std::span<Compute> weights;         // of the range; visible to all after `publish`
     std::span<Compute> weights_paired;  // of the range, the copy for input gradients; empty where the unit has one copy
     std::span<Master>  gradients;       // of the range, summed over all ranks after `wait`
-    state::Range       counted;         // part of the range that this rank counts in global sums: every element is counted by one rank
+    Range              counted;         // part of the range that this rank counts in global sums: every element is counted by one rank
 };
 
 /// A unit's full weights, as the layout of its matrices says.

@@ -21,10 +21,10 @@ public:
         }
     }
 
-    std::size_t                      units() const noexcept { return parts_.size(); }
-    std::size_t                      ranks() const noexcept { return parts_[0].size(); }
-    std::vector<state::Range> const& parts(std::size_t unit) const noexcept { return parts_[unit]; }
-    state::Range                     mine(std::size_t unit) const noexcept { return parts_[unit][mine_]; }
+    std::size_t               units() const noexcept { return parts_.size(); }
+    std::size_t               ranks() const noexcept { return parts_[0].size(); }
+    std::vector<Range> const& parts(std::size_t unit) const noexcept { return parts_[unit]; }
+    Range                     mine(std::size_t unit) const noexcept { return parts_[unit][mine_]; }
 
     /// Elements of this rank's shards, and those of one unit in a buffer that holds them one after another.
     std::size_t elements() const noexcept { return offsets_.back(); }
@@ -45,9 +45,9 @@ public:
     }
 
 private:
-    std::size_t                            mine_;
-    std::vector<std::vector<state::Range>> parts_;    // of each unit, one a rank
-    std::vector<std::size_t>               offsets_;  // of this rank's part of each unit
+    std::size_t                     mine_;
+    std::vector<std::vector<Range>> parts_;    // of each unit, one a rank
+    std::vector<std::size_t>        offsets_;  // of this rank's part of each unit
 };
 
 /// Bytes of an element of a gradient on its way.

@@ -23,8 +23,8 @@ struct StoredPart {
     io::Dtype               dtype     = io::Dtype::f32;
     state::Parameter const* parameter = nullptr;
     std::byte*              held      = nullptr;  // first element of `range`
-    state::Range            range;                // of the buffer of the parameter's unit
-    state::Range            counted;              // part of the range: every element is counted by one rank, which writes it
+    Range                   range;                // of the buffer of the parameter's unit
+    Range                   counted;              // part of the range: every element is counted by one rank, which writes it
 
     std::vector<std::uint64_t> shape() const {
         if (parameter->dimensions == 1) return {parameter->rows};

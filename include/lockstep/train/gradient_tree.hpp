@@ -89,12 +89,12 @@ public:
 private:
     static constexpr std::size_t block = 16384;  // elements
 
-    void finish(std::size_t unit, state::Range part, std::span<Master> gradient) {
+    void finish(std::size_t unit, Range part, std::span<Master> gradient) {
         for_blocks(part, [&](std::size_t begin, std::size_t end) { merge(unit, gradient, begin, end, 0); });
     }
 
     template <class Body>
-    static void for_blocks(state::Range part, Body const& body) {
+    static void for_blocks(Range part, Body const& body) {
         runtime::parallel_for((part.size() + block - 1) / block, block,
                               [&](std::size_t b) { body(part.begin + b * block, std::min(part.end, part.begin + (b + 1) * block)); });
     }

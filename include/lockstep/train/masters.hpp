@@ -81,7 +81,7 @@ public:
         ExactSum sum;
         for (std::size_t u = 0; u < units_.size(); ++u)
             for (state::Parameter const& parameter : units_[u].parameters) {
-                state::Range const range = intersect(parameter.range(), owned_[u].counted);
+                Range const range = intersect(parameter.range(), owned_[u].counted);
                 if (range.empty()) continue;
                 sum += kernel::sum_of_squares(
                     std::span<Master const>(owned_[u].gradients.subspan(range.begin - owned_[u].range.begin, range.size())),
@@ -124,7 +124,7 @@ private:
     /// What one task updates: part of one parameter, or all of it for an optimizer that needs whole tensors.
     struct Piece {
         state::Parameter parameter;  // with the group's decay
-        state::Range     range;      // of the unit
+        Range            range;      // of the unit
         Master*          values;
         Master*          gradients;
         Compute*         weights;
@@ -153,10 +153,10 @@ private:
     }
 
     void add_pieces(std::size_t unit, state::Parameter const& parameter, optim::Group group, std::size_t before, std::size_t count) {
-        Owned const&       owned = owned_[unit];
-        state::Range const range = intersect(parameter.range(), owned.range);
-        std::size_t const  step  = optim::enable_elementwise<Optimizer> ? piece_elements : std::max<std::size_t>(range.size(), 1);
-        slot_stride_             = count;
+        Owned const&      owned = owned_[unit];
+        Range const       range = intersect(parameter.range(), owned.range);
+        std::size_t const step  = optim::enable_elementwise<Optimizer> ? piece_elements : std::max<std::size_t>(range.size(), 1);
+        slot_stride_            = count;
         for (std::size_t begin = range.begin; begin < range.end; begin += step) {
             std::size_t const at = begin - owned.range.begin;
             Piece             piece{parameter,
@@ -180,8 +180,8 @@ private:
 
     template <class Value>
     void assign_parameter(std::size_t unit, state::Parameter const& parameter, Value const& value) {
-        state::Range const owned  = owned_[unit].range;
-        Master* const      values = values_[unit].data();
+        Range const   owned  = owned_[unit].range;
+        Master* const values = values_[unit].data();
         runtime::parallel_for(parameter.rows, 32 * parameter.columns, [&](std::size_t row) {
             for (std::size_t column = 0; column < parameter.columns; ++column) {
                 std::size_t const position = parameter.offset + parameter.map(row, column);

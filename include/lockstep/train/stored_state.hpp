@@ -32,7 +32,7 @@ void scatter(std::byte* out, std::byte const* in, std::size_t count, std::size_t
 
 /// Row-major `elements` of a part from where they lie to `out`, or from `in` to where they lie.
 template <std::size_t Width>
-void move_out(StoredPart const& part, state::Range elements, std::byte* out) {
+void move_out(StoredPart const& part, Range elements, std::byte* out) {
     state::for_each_run(*part.parameter, elements, [&](std::size_t element, std::size_t place, std::size_t count, std::size_t stride) {
         std::byte* const       to   = out + (element - elements.begin) * Width;
         std::byte const* const from = part.held + (place - part.range.begin) * Width;
@@ -43,7 +43,7 @@ void move_out(StoredPart const& part, state::Range elements, std::byte* out) {
     });
 }
 template <std::size_t Width>
-void move_in(StoredPart const& part, state::Range elements, std::byte const* in) {
+void move_in(StoredPart const& part, Range elements, std::byte const* in) {
     state::for_each_run(*part.parameter, elements, [&](std::size_t element, std::size_t place, std::size_t count, std::size_t stride) {
         scatter<Width>(part.held + (place - part.range.begin) * Width, in + (element - elements.begin) * Width, count, stride);
     });
@@ -71,7 +71,7 @@ inline std::vector<io::CheckpointPiece> pieces_of(std::span<StoredPart const> pa
     std::vector<io::CheckpointPiece> pieces;
     std::size_t                      offset = 0;
     for (StoredPart const& part : parts)
-        for (state::Range const range : state::row_major_ranges(*part.parameter, part.counted)) {
+        for (Range const range : state::row_major_ranges(*part.parameter, part.counted)) {
             pieces.push_back({part.name, part.dtype, part.shape(), range, offset});
             offset += (pieces.back().bytes() + alignment - 1) / alignment * alignment;
         }
@@ -98,7 +98,7 @@ inline void read_state(std::span<StoredPart const> parts, io::CheckpointReader& 
     for (StoredPart const& part : parts)
         detail::with_width(part.dtype, [&](auto width) {
             auto const wanted = state::row_major_ranges(*part.parameter, part.range);
-            checkpoint.read(part.name, wanted, [&](state::Range elements, std::span<std::byte const> bytes) {
+            checkpoint.read(part.name, wanted, [&](Range elements, std::span<std::byte const> bytes) {
                 detail::move_in<width()>(part, elements, bytes.data());
             });
         });

@@ -60,11 +60,11 @@ template <class Trainer>
 void check_finite(Trainer& trainer) {
     std::uint64_t number = 0, mine = 0;  // of the parameters, from 1
     for (std::size_t u = 0; u < trainer.model().units().size(); ++u) {
-        auto const         values = trainer.masters().values(u);
-        state::Range const owned  = trainer.strategy().owned(u).range;
+        auto const  values = trainer.masters().values(u);
+        Range const owned  = trainer.strategy().owned(u).range;
         for (state::Parameter const& parameter : trainer.model().units()[u].parameters) {
             ++number;
-            state::Range const part = intersect(parameter.range(), owned);
+            Range const part = intersect(parameter.range(), owned);
             if (mine != 0 || part.empty()) continue;
             auto const held = values.subspan(part.begin - owned.begin, part.size());
             if (!std::all_of(held.begin(), held.end(), [](auto value) { return std::isfinite(value); })) mine = number;

@@ -79,13 +79,23 @@ LOCKSTEP_AMX_INLINE void gradient_pairs(GradientBlock& b, std::size_t stop) noex
     }
 }
 
+/// Of blocks on the diagonal or with dropout: they take longer or are few, so that one copy serves all callers. By value, so that the
+/// callers' block stays in registers.
+template <bool Drops, bool Diagonal>
+LOCKSTEP_AMX_LEAF void gradient_pairs_apart(GradientBlock b, std::size_t stop) noexcept {
+    gradient_pairs<Drops, Diagonal>(b, stop);
+}
+
 /// The next `count` pairs of keys.
 LOCKSTEP_AMX_INLINE void weigh(GradientBlock& b, std::size_t count) noexcept {
     std::size_t const stop = std::min(b.end, b.pairs + count);
-    if (b.keep != nullptr)
-        b.diagonal ? gradient_pairs<true, true>(b, stop) : gradient_pairs<true, false>(b, stop);
+    if (!b.diagonal && b.keep == nullptr) return gradient_pairs<false, false>(b, stop);
+    if (stop <= b.pairs) return;
+    if (b.keep == nullptr)
+        gradient_pairs_apart<false, true>(b, stop);
     else
-        b.diagonal ? gradient_pairs<false, true>(b, stop) : gradient_pairs<false, false>(b, stop);
+        b.diagonal ? gradient_pairs_apart<true, true>(b, stop) : gradient_pairs_apart<true, false>(b, stop);
+    b.pairs = stop;
 }
 
 }  // namespace detail

@@ -72,20 +72,21 @@ inline void multiply_rows(Left a, float const* b, std::size_t b_stride, std::siz
 }  // namespace detail
 
 /// c (rows, strip) = a (rows, depth) * b (depth, strip). b and c aligned, their strides a multiple of `width`.
-inline void multiply_strip(Left a, float const* b, std::size_t b_stride, std::size_t rows, std::size_t depth, float* c,
-                           std::size_t c_stride) noexcept {
+/// A call costs nothing beside the work, and a copy in each place that calls costs compile time: not inlined, like the next.
+[[gnu::noinline]] inline void multiply_strip(Left a, float const* b, std::size_t b_stride, std::size_t rows, std::size_t depth, float* c,
+                                             std::size_t c_stride) noexcept {
     detail::multiply_rows<tile_rows, tile_vectors, false>(a, b, b_stride, rows, depth, c, c_stride);
 }
 
 /// c (rows, strip) += a (rows, depth) * b (depth, strip).
-inline void add_strip(Left a, float const* b, std::size_t b_stride, std::size_t rows, std::size_t depth, float* c,
-                      std::size_t c_stride) noexcept {
+[[gnu::noinline]] inline void add_strip(Left a, float const* b, std::size_t b_stride, std::size_t rows, std::size_t depth, float* c,
+                                        std::size_t c_stride) noexcept {
     detail::multiply_rows<tile_rows, tile_vectors, true>(a, b, b_stride, rows, depth, c, c_stride);
 }
 
 /// c (rows, columns) += a (rows, depth) * b (depth, columns); columns a multiple of `width`.
-inline void add_product(Left a, float const* b, std::size_t b_stride, std::size_t rows, std::size_t depth, std::size_t columns, float* c,
-                        std::size_t c_stride) noexcept {
+[[gnu::noinline]] inline void add_product(Left a, float const* b, std::size_t b_stride, std::size_t rows, std::size_t depth,
+                                          std::size_t columns, float* c, std::size_t c_stride) noexcept {
     std::size_t j = 0;
     for (; j + strip <= columns; j += strip) add_strip(a, b + j, b_stride, rows, depth, c + j, c_stride);
     for (; j < columns; j += width) detail::multiply_rows<tile_rows, 1, true>(a, b + j, b_stride, rows, depth, c + j, c_stride);
