@@ -16,6 +16,8 @@ target_compile_options(lockstep_own INTERFACE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
     # GCC 12 sees overlapping copies in "text" + std::string (GCC bug 105651).
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+    # Trainers fill the heap of GCC: to collect garbage less often saves 7 % of the time, and takes half a gigabyte more.
+    $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=4000000>
     # Without it no loop with a square root is vectorised.
     -fno-math-errno
     ${lockstep_correct_moves}

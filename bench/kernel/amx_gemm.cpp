@@ -50,7 +50,7 @@ void measure(benchmark::State& state, Sizes s, Run run) {
     state.counters["of_peak"]    = median(ratios);
 }
 
-enum class Form { forward, forward_gelu, forward_residual, input_grad, input_grad_gelu, weight_grad };
+enum class Form { forward, forward_gelu, input_grad, input_grad_gelu, weight_grad };
 
 template <class Out, Form form>
 void product(benchmark::State& state, Sizes s, arch::Stores stores) {
@@ -70,8 +70,6 @@ void product(benchmark::State& state, Sizes s, arch::Stores stores) {
         if constexpr (form == Form::forward) arch::gemm_forward<float>(arch::amx{}, x.view(), forward, b, y.view(), stores);
         if constexpr (form == Form::forward_gelu)
             arch::gemm_forward_gelu<float>(arch::amx{}, x.view(), forward, b, beside_y, y.view(), stores);
-        if constexpr (form == Form::forward_residual)
-            arch::gemm_forward_residual<float>(arch::amx{}, x.view(), forward, b, beside_y, y.view(), stores);
         if constexpr (form == Form::input_grad) arch::gemm_input_grad(arch::amx{}, dy.view(), backward, dx.view(), stores);
         if constexpr (form == Form::input_grad_gelu)
             arch::gemm_input_grad_gelu(arch::amx{}, dy.view(), backward, beside_x, dx.view(), stores);
@@ -105,8 +103,6 @@ int main(int argc, char** argv) {
     for (Sizes s : {Sizes{1024, 768, 768}, Sizes{1024, 2304, 768}, Sizes{1024, 3072, 768}, Sizes{1024, 768, 3072}, Sizes{4096, 3072, 768}})
         add_all(s);
     add<bfloat16, Form::forward_gelu>("gemm_forward_gelu/bf16", {1024, 3072, 768});
-    add<bfloat16, Form::forward_residual>("gemm_forward_residual/bf16", {1024, 768, 768});
-    add<bfloat16, Form::forward_residual>("gemm_forward_residual/bf16", {1024, 768, 3072});
     add<bfloat16, Form::input_grad_gelu>("gemm_input_grad_gelu/bf16", {1024, 3072, 768});
     for (Sizes s : {Sizes{768, 768, 1024}, Sizes{2304, 768, 1024}, Sizes{3072, 768, 1024}, Sizes{768, 3072, 1024}, Sizes{3072, 768, 4096}})
         add<bfloat16, Form::weight_grad>("gemm_weight_grad/bf16", s);

@@ -42,6 +42,7 @@ public:
     virtual void assign(std::size_t unit, lockstep::state::Parameter const& parameter, std::span<float const> row_major) = 0;
     virtual void weights_changed()                                                                                       = 0;
     virtual void check_finite()                                                                                          = 0;
+    virtual void check_replicas()                                                                                        = 0;
     virtual std::vector<std::uint64_t> gather_values(std::uint64_t value)                                                = 0;
 
     virtual std::vector<lockstep::StoredPart> stored_parts()                                            = 0;

@@ -99,7 +99,8 @@ public:
                Words<ls::parallel::Reshard>{{"always", ls::parallel::Reshard::always}, {"never", ls::parallel::Reshard::never}},
                "When gathered weights are freed");
         count("--prefetch", s_.parallel.prefetch, 0, ls::state::ModelSizes::most_layers, "Units gathered ahead of use");
-        real("--bucket-mb", bucket_mb_, 0, 1e6, Ends::closed, "Gradient bucket in MB; 0: one parameter");
+        real("--bucket-mb", bucket_mb_, 0, 1e6, Ends::closed,
+             "Gradient bucket of replicated in MB; 0: one parameter; the others reduce whole units");
         choose("--overlap", s_.parallel.overlap, on_off, "Communication during backward");
         choose("--reduction", s_.parallel.reduction,
                Words<ls::comm::Reduction>{{"ordered", ls::comm::Reduction::ordered}, {"vendor", ls::comm::Reduction::vendor}},
@@ -126,6 +127,8 @@ public:
         count("--sample", s_.sample, 0, most_size, "Tokens generated at the end (200 on text)");
         text("--prompt", s_.prompt, "Start of the sample");
         real("--temperature", s_.temperature, 0, 1e6, Ends::closed, "Of the sample; 0: always the likeliest token");
+        count("--max-skips", s_.max_skips, 1, any_count, "Skipped steps in a row after which the run gives up");
+        count("--check-replicas-every", s_.check_replicas, 1, any_count, "Steps between comparisons of the ranks' parameters");
         real("--timeout", s_.parallel.timeout, 1e-3, most_timeout, Ends::closed, "Seconds that a collective may wait");
     }
 
@@ -353,10 +356,8 @@ private:
         if (s_.init.empty()) return {};
         std::error_code failed;
         fs::path const  path   = s_.init;
-        fs::path const  config = fs::is_directory(path, failed)           ? path / "config.json"
-                                 : path.filename() == "model.safetensors" ? path.parent_path() / "config.json"
-                                                                          : fs::path();
-        return !config.empty() && fs::exists(config, failed) ? config : fs::path();
+        fs::path const  config = (fs::is_directory(path, failed) ? path : path.parent_path()) / "config.json";
+        return fs::exists(config, failed) ? config : fs::path();
     }
 
     /// Sizes from config.json where there is one, else from flags and preset.

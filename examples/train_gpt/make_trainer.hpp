@@ -56,6 +56,7 @@ public:
     }
     void                       weights_changed() override { trainer_.weights_changed(); }
     void                       check_finite() override { ls::check_finite(trainer_); }
+    void                       check_replicas() override { trainer_.check_replicas(); }
     std::vector<std::uint64_t> gather_values(std::uint64_t value) override { return trainer_.strategy().gather_values(value); }
 
     std::vector<ls::StoredPart> stored_parts() override { return ls::stored_parts(trainer_); }

@@ -35,9 +35,6 @@ namespace ls = lockstep;
 
 namespace {
 
-/// Steps in a row that may be skipped before the run gives up.
-constexpr std::uint64_t most_skips = 100;
-
 struct RunData {
     ls::data::Tokens                train;
     std::optional<ls::data::Tokens> held_out;
@@ -298,8 +295,9 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
         });
         position.next_sample += settings.global_batch;
         position.skipped_in_a_row = result.applied ? 0 : position.skipped_in_a_row + 1;
-        if (position.skipped_in_a_row >= most_skips)
-            ls::training_error("training: ", most_skips, " steps in a row were skipped at version ", result.version, ": ",
+        if (result.applied && result.version % settings.check_replicas == 0) trainer.check_replicas();
+        if (position.skipped_in_a_row >= settings.max_skips)
+            ls::training_error("training: ", settings.max_skips, " steps in a row were skipped at version ", result.version, ": ",
                                name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")");
         saving.after_step(result, position);
         stopped = common_signal(world);

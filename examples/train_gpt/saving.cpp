@@ -16,9 +16,23 @@ namespace ls = lockstep;
 namespace {
 
 /// Flags that decide where results go, not what the steps do.
-constexpr std::array<std::string_view, 15> of_results{"--resume", "--save",        "--save-every", "--keep",   "--metrics",
-                                                      "--trace",  "--trace-steps", "--report",     "--export", "--sample",
-                                                      "--prompt", "--temperature", "--timeout",    "--init",   "--eval-every"};
+constexpr std::array<std::string_view, 17> of_results{"--resume",
+                                                      "--save",
+                                                      "--save-every",
+                                                      "--keep",
+                                                      "--metrics",
+                                                      "--trace",
+                                                      "--trace-steps",
+                                                      "--report",
+                                                      "--export",
+                                                      "--sample",
+                                                      "--prompt",
+                                                      "--temperature",
+                                                      "--timeout",
+                                                      "--init",
+                                                      "--eval-every",
+                                                      "--max-skips",
+                                                      "--check-replicas-every"};
 
 }  // namespace
 

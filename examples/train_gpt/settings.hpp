@@ -65,11 +65,13 @@ struct Settings {
     std::string                report;
     std::uint64_t              trace_first = 1, trace_last = 20;  // versions that the recorded steps lead to
     std::string                export_dir;
-    std::string                save;            // folder of checkpoints; empty: none
-    std::uint64_t              save_every = 0;  // steps; 0: at the end only
-    std::size_t                keep       = 0;  // newest checkpoints; 0: all
-    std::string                resume;          // empty: from the beginning
-    std::optional<std::size_t> sample;          // empty: 200 on text, none else
+    std::string                save;                  // folder of checkpoints; empty: none
+    std::uint64_t              save_every     = 0;    // steps; 0: at the end only
+    std::size_t                keep           = 0;    // newest checkpoints; 0: all
+    std::uint64_t              max_skips      = 100;  // in a row, then the run gives up
+    std::uint64_t              check_replicas = 100;  // steps between checks that all ranks hold the same
+    std::string                resume;                // empty: from the beginning
+    std::optional<std::size_t> sample;                // empty: 200 on text, none else
     std::string                prompt       = "\n";
     bool                       prompt_given = false;
     double                     temperature  = 0.8;

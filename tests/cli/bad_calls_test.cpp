@@ -348,10 +348,12 @@ TEST_CASE("initial weights that are missing, truncated, malformed or of another 
                                   "transformer.h.1.mlp.c_fc.weight, transformer.h.1.mlp.c_fc.bias, transformer.h.1.mlp.c_proj.weight, transformer.h.1.mlp.c_proj.bias and those of later layers\n"));
     }
     for (Call const& call : calls) place.check({{{"--init", call.flags[0]}, call.says}});
+    fs::copy_file(f / "good/model.safetensors", f / "good/other.safetensors");
     place.check({{{"--init", f / "good", "--dim", "32"}, {"--dim 32", "expected 16", "good/config.json"}},
                  {{"--init", f / "good", "--arch", "llama"}, {"--arch llama", "expected gpt2", "good/config.json"}},
                  {{"--init", f / "good", "--seq", "16"}, {"--seq 16", "expected at most 8", "good/config.json"}},
                  {{"--init", f / "good/model.safetensors", "--vocab", "60"}, {"--vocab 60", "expected 50"}},
+                 {{"--init", f / "good/other.safetensors", "--vocab", "60"}, {"--vocab 60", "expected 50"}},
                  {{"--init", f.write("sizes.safetensors", valid), "--layers", "2"}, {"sizes.safetensors", "missing tensors", "transformer.h.1."}},
                  {{"--init", f / "sizes.safetensors", "--arch", "llama"}, {"sizes.safetensors", "not a llama model"}}});
 }

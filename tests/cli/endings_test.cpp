@@ -56,6 +56,22 @@ TEST_CASE("weights that are no longer finite end the run with exit code 4, witho
     }
 }
 
+TEST_CASE("a run whose steps are skipped gives up after as many as --max-skips says") {
+    Place const place;
+    for (int const ranks : {1, 2}) {
+        Words const flags = place.right + Words{"--precision", "fp32", "--lr", "3e38", "--steps", "9", "--metrics", place.folder / "log"};
+        Ended const ended = run(ranks, flags + Words{"--max-skips", "3"});
+        check_one_line(ended, 4, {"3 steps in a row were skipped at version 1: non-finite loss or gradient"});
+        std::string applied;
+        for (auto const& line : read_lines(place.folder / "log")) applied += line.at("applied").get<bool>() ? '1' : '0';
+        CHECK(applied == "1000");
+        check_one_line(run(ranks, flags + Words{"--max-skips", "0"}), 2, {"--max-skips", "found 0"});
+    }
+    Words const often = place.right + Words{"--steps", "3", "--check-replicas-every", "1"};
+    run_well(2, often);
+    check_one_line(run(1, place.right + Words{"--check-replicas-every", "x"}), 2, {"--check-replicas-every", "x"});
+}
+
 TEST_CASE("weights that do not fit on the disk at the end are one line and leave nothing") {
     Place const place;
     Limit const limit(RLIMIT_FSIZE, rlim_t{16} << 20);  // MPI itself makes files of some MiB

@@ -1,5 +1,9 @@
 // For a fixed number of ranks the exported weights are the same bytes, whatever the strategy, buckets, prefetch, reshard and threads.
 
+#include <cstdlib>
+#include <iterator>
+#include <vector>
+
 #include "program.hpp"
 
 namespace equal_bits_test {
@@ -36,13 +40,30 @@ constexpr Way ways[]{
     {"hybrid", "25", "0", "never", "1", "off", 2},
 };
 
+/// Those above, or with LOCKSTEP_EVERY_WAY in the environment all combinations of what a strategy reads.
+std::vector<Way> chosen_ways() {
+    if (std::getenv("LOCKSTEP_EVERY_WAY") == nullptr) return {std::begin(ways), std::end(ways)};
+    std::vector<Way> all;
+    for (char const* threads : {"1", "2"})
+        for (char const* overlap : {"on", "off"}) {
+            for (char const* bucket : {"0", "0.0625", "25"}) all.push_back({"replicated", bucket, "1", "always", threads, overlap});
+            all.push_back({"sharded-optimizer", "25", "1", "always", threads, overlap});
+            for (char const* prefetch : {"0", "1", "2"})
+                for (char const* reshard : {"always", "never"}) {
+                    all.push_back({"sharded", "25", prefetch, reshard, threads, overlap});
+                    for (int const group : {1, 2}) all.push_back({"hybrid", "25", prefetch, reshard, threads, overlap, group});
+                }
+        }
+    return all;
+}
+
 /// All ways give the first one's weights and losses.
 void check_ways(Words const& flags, int ranks) {
     Folder const        folder;
     std::string const   data = folder.write("data.bin", shard(some_tokens(3000, 101)));
     std::string         weights;
     std::vector<double> losses;
-    for (Way const& way : ways) {
+    for (Way const& way : chosen_ways()) {
         if (way.group != 0 && ranks % way.group != 0) continue;
         Words chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket,  "--prefetch", way.prefetch,
                      "--reshard",  way.reshard,  "--threads",   way.threads, "--overlap",  way.overlap};

@@ -2,6 +2,7 @@
 
 #include "lockstep/kernel/attention.hpp"
 #include "lockstep/kernel/cross_entropy.hpp"
+#include "lockstep/kernel/head_loss.hpp"
 #include "lockstep/kernel/normalize.hpp"
 
 using namespace lockstep::kernel;
@@ -10,6 +11,7 @@ using Matrix  = lockstep::tensor::View<bfloat16, 2>;
 using Vector  = lockstep::tensor::View<bfloat16, 1>;
 using Sums    = lockstep::tensor::View<float, 1>;
 using RowSums = lockstep::tensor::View<float, 2>;
+using Weights = lockstep::state::Matrix<bfloat16 const>;
 
 #if defined(ATTENTION_FORWARD)
 void call(Matrix m) { attention_forward(AttentionShape{}, m, m, m); }
@@ -23,8 +25,11 @@ void call(Matrix m, Vector v) { layernorm_forward(m, v, v, 1e-5, m, v, v); }
 void call(Matrix m, Vector v, Sums s) { layernorm_forward(m, v, s, 1e-5, m, s, s); }
 #elif defined(RMSNORM_STATISTICS)
 void call(Matrix m, Vector v) { rmsnorm_forward(m, v, 1e-5, m, v); }
+#elif defined(HEAD_LOSS)
+void call(Matrix m, Weights w, Vector v) { head_loss(m, w, {}, v, v, {}); }
 #else
-void call(Matrix m, Vector v, Sums s, RowSums r) {
+void call(Matrix m, Weights w, Vector v, Sums s, RowSums r) {
+    head_loss(m, w, {}, s, s, {});
     attention_forward(AttentionShape{}, m, m, r);
     attention_backward(AttentionShape{}, m, m, m, r, m);
     cross_entropy_forward(m, 1, {}, s, s);

@@ -2,6 +2,7 @@
 
 #include "lockstep/nn/attention.hpp"
 #include "lockstep/nn/dropout.hpp"
+#include "lockstep/nn/gpt2.hpp"
 #include "lockstep/nn/linear.hpp"
 #include "lockstep/nn/recompute.hpp"
 #include "lockstep/nn/residual.hpp"
@@ -37,6 +38,11 @@ struct WithoutInspect : WithBackward {
     void inspect() const {}
 };
 
+struct WithoutWorkspace {
+    template <class T>
+    using Buffer = lockstep::tensor::ArenaStorage::Buffer<T>;
+};
+
 }  // namespace
 
 #if defined(SEQUENTIAL_OF_NO_MODULE)
@@ -55,7 +61,10 @@ template class lockstep::nn::Sequential<Linear, Rotary>;
 template struct lockstep::nn::Residual<Dropout>;
 #elif defined(RECOMPUTE_OVERWRITES)
 template struct lockstep::nn::Recompute<Rotary>;
+#elif defined(BAD_STORAGE)
+static_assert(model<Gpt2<WithoutWorkspace>, float>);
 #else
+static_assert(model<Gpt2<lockstep::tensor::ArenaStorage>, float>);
 static_assert(module<Sequential<Linear, Rotary, CausalAttention, Linear, Dropout>>);
 static_assert(module<Residual<Sequential<Linear, Dropout>>>);
 static_assert(module<Recompute<Residual<Linear>>>);

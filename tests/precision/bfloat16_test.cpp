@@ -10,7 +10,6 @@
 namespace bfloat16_test {
 
 using lockstep::precision::bfloat16;
-using lockstep::precision::round_stochastic;
 
 TEST_CASE("all 65536 patterns come back from float as they were") {
     int wrong = 0;
@@ -55,10 +54,10 @@ TEST_CASE("conversion is known at compile time") {
 TEST_CASE("TRAPS 13: stochastic rounding of 1 + 2^-10 goes up exactly 8192 times over all 65536 low halves") {
     int up = 0, other = 0, up_below = 0;
     for (std::uint32_t low = 0; low < 65536; ++low) {
-        float const result = round_stochastic(1 + 0x1p-10f, low | 0xABCD0000u);  // the upper half of the random bits is not used
+        float const result = bfloat16::round_stochastic(1 + 0x1p-10f, low | 0xABCD0000u);  // the upper half of the random bits is not used
         up += result == 1 + 0x1p-7f;
         other += result != 1 + 0x1p-7f && result != 1;
-        up_below += float(round_stochastic(-1 - 0x1p-10f, low)) == -1 - 0x1p-7f;  // away from zero, as often
+        up_below += float(bfloat16::round_stochastic(-1 - 0x1p-10f, low)) == -1 - 0x1p-7f;  // away from zero, as often
     }
     CHECK(up == 8192);
     CHECK(other == 0);
@@ -70,14 +69,14 @@ TEST_CASE("stochastic rounding keeps what is a bfloat16 already, infinities and 
     for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
         bfloat16 const value = bfloat16::from_bits(static_cast<std::uint16_t>(pattern));
         if (std::isnan(float(value)))
-            wrong += !std::isnan(float(round_stochastic(value, 0xFFFF)));
+            wrong += !std::isnan(float(bfloat16::round_stochastic(value, 0xFFFF)));
         else
-            wrong += round_stochastic(value, 0xFFFF).bits != pattern;
+            wrong += bfloat16::round_stochastic(value, 0xFFFF).bits != pattern;
     }
     CHECK(wrong == 0);
-    CHECK(std::isnan(float(round_stochastic(std::bit_cast<float>(0x7F800001u), 0))));
+    CHECK(std::isnan(float(bfloat16::round_stochastic(std::bit_cast<float>(0x7F800001u), 0))));
     float const most = bfloat16::from_bits(0x7F7F);
-    CHECK(float(round_stochastic(std::nextafter(most, 0.0f), 0xFFFF)) == most);
+    CHECK(float(bfloat16::round_stochastic(std::nextafter(most, 0.0f), 0xFFFF)) == most);
 }
 
 }  // namespace bfloat16_test

@@ -21,8 +21,9 @@ BF16 = '#include "lockstep/precision/bfloat16.hpp"\n'
 
 # row, header, what stands there, the fault, test, ranks
 FAULTS = [
-    (1, "train/trainer.hpp", "static_cast<double>(totals_.valid_tokens()));\n",
-     "static_cast<double>(data::valid_tokens(rows(batch.labels, batch, m))));\n", "train/verdict", 2),
+    (1, "train/trainer.hpp", "passes_.backward(batch, m, x, loss_factor());",
+     "passes_.backward(batch, m, x, loss_factor() * static_cast<typename StepPasses::Factor>(totals_.valid_tokens()) / static_cast<typename StepPasses::Factor>(data::valid_tokens(batch.labels.subspan(m * (batch.labels.size() / passes_.micro_steps(batch)), batch.labels.size() / passes_.micro_steps(batch)))));",
+     "train/verdict", 2),
     (2, "train/step_totals.hpp", "loss.value() / static_cast<double>(valid_tokens())", "loss.value() / static_cast<double>(tokens())", "train/verdict", 2),
     (3, "train/step_totals.hpp", "valid_tokens() == 0 ? 0.0 : loss", "valid_tokens() == 0 ? NAN : loss", "train/verdict", 2),
     (4, "optim/moments.hpp", "multiply_add(std::sqrt(square), unbias2_, least_)", "std::sqrt(square * unbias2_ * unbias2_ + least_)", "optim/adamw", 0),
@@ -32,8 +33,8 @@ FAULTS = [
     (7, "optim/clipping.hpp", "clip_coefficient(result.norm, max_norm)", "clip_coefficient(raw_norm, max_norm)", "optim/clipping", 0),
     (8, "train/masters.hpp", "intersect(parameter.range(), owned_[u].counted)", "intersect(parameter.range(), owned_[u].range)", "train/verdict", 2),
     (9, "optim/clipping.hpp", "if (!std::isfinite(norm)) return std::nullopt;", "if (std::isnan(norm)) return 1.0;", "optim/clipping", 0),
-    (10, "train/trainer.hpp", "[&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });\n        return loss;",
-     "[&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });\n        for (Master& g : strategy_.gradients(root)) g = static_cast<Master>(static_cast<Compute>(g));\n        return loss;",
+    (10, "train/passes.hpp", "[&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });\n",
+     "[&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });\n        for (Master& g : strategy_.gradients(root)) g = static_cast<Master>(static_cast<Compute>(g));\n",
      "train/verdict", 2),
     (11, "comm/ordered_sum.hpp", "pair[i] = static_cast<T>(even[i]) + static_cast<T>(odd[i]);",
      "pair[i] = static_cast<T>(precision::bfloat16(static_cast<float>(even[i]) + static_cast<float>(odd[i])));", "comm/ordered_reduction", 4),
@@ -54,7 +55,7 @@ FAULTS = [
     (23, "kernel/arch/scalar_activation.hpp", "0.044715;", "0.044;", "kernel/activation", 0),
     (24, "train/masters.hpp", "            write_weights(piece);\n            std::fill_n", "            write_weights(piece);\n            for (std::size_t j = 0; j < n; ++j) piece.values[j] = static_cast<Master>(static_cast<Compute>(piece.values[j]));\n            std::fill_n", "train/verdict", 2),
     (25, "optim/moments.hpp", "least_(static_cast<T>(epsilon))", "least_(0 * static_cast<T>(epsilon))", "optim/adam", 0),
-    (26, "train/trainer.hpp", "agree(strategy_, masters_.checksum(), \"checksum of the parameters\", strategy_.shards());", "static_cast<void>(masters_);", "train/agreement", 2),
+    (26, "train/trainer.hpp", "agree(strategy_, checksum, \"checksum of the parameters\", strategy_.shards());", "static_cast<void>(checksum);", "train/agreement", 2),
     (27, "comm/communicator.hpp", "in_place ? MPI_IN_PLACE : from.data()", "in_place && chunk.empty() ? MPI_IN_PLACE : from.data()", "comm/collectives", 2),
     (28, "train/trainer.hpp", "loss_scale_.update(result.applied);", "loss_scale_.update(result.applied || rank() != 0);", "train/verdict", 2),
     (29, "kernel/rotary.hpp", "cosine[t * half + j] = static_cast<A>(c);",

@@ -152,7 +152,7 @@ TEST_CASE("TRAPS 11: TRAPS 12: the sum over four ranks is exact on a bf16 wire a
         run->apply(0);
         return found;
     };
-    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded})
+    for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
         for (std::size_t const bucket : {0u, 64u << 10}) {
             for (auto const& order : {std::vector<std::int32_t>{1024, 4, 4, 4}, {4, 4, 4, 1024}, {4, 1024, 4, 4}}) {
                 double const sum = gradient(scripted_bf16_wire, strategy, order, bucket);

@@ -15,6 +15,9 @@ namespace lockstep::nn {
 /// Unit 0 is the root (embedding and head), unit 1 + l is block l. Legend: N tokens, C channels.
 template <class Storage, class Architecture>
 class Transformer {
+    static_assert(tensor::storage<Storage>,
+                  "lockstep: Storage must name a Buffer that stays where it is and a Workspace; see lockstep/tensor/storage.hpp");
+
 public:
     using storage   = Storage;
     using Block     = Recompute<typename Architecture::Block>;

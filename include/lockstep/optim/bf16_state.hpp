@@ -56,7 +56,7 @@ private:
         optimizer.update(Slice<T>{slice.parameter, range, slice.values.subspan(at, n), slice.gradients.subspan(at, n)}, state, step);
         for (std::size_t s = 0; s < state_slots; ++s)
             for (std::size_t i = 0; i < n; ++i)
-                slots[s][at + i] = precision::round_stochastic(static_cast<float>(wide[s][i]), words[i] >> (16 * s));
+                slots[s][at + i] = precision::bfloat16::round_stochastic(static_cast<float>(wide[s][i]), words[i] >> (16 * s));
     }
 };
 template <class Optimizer>

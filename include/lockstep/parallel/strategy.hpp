@@ -18,7 +18,8 @@
 
 namespace lockstep::parallel {
 
-/// What the weights are acquired for. Units are acquired first to last in forward and evaluate, last to first in backward.
+/// What the weights are acquired for. Units are acquired first to last in forward and evaluate, last to first in backward. The root, unit
+/// 0, holds embedding and head: backward acquires it first and last, evaluate last too.
 enum class Phase { forward, backward, evaluate };
 
 /// When gathered weights may go: as soon as they have been used, or with the version.
@@ -30,7 +31,7 @@ enum class Accumulate { local, sharded };
 
 /// Run-time choices of all strategies; each reads those that concern it.
 struct Options {
-    std::size_t               bucket_bytes       = std::size_t{25} << 20;  // 0: one bucket a parameter
+    std::size_t               bucket_bytes       = std::size_t{25} << 20;  // of Replicated; 0: one bucket a parameter
     std::size_t               first_bucket_bytes = std::size_t{1} << 20;
     std::size_t               prefetch           = 1;  // units gathered ahead of use
     Reshard                   reshard            = Reshard::always;

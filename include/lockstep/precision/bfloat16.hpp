@@ -27,15 +27,15 @@ struct bfloat16 {
         result.bits = bits;
         return result;
     }
+
+    /// Rounds away from zero with a probability equal to the part cut off: `random` is uniform over 32 bits, of which 16 are used.
+    /// NaN and infinity stay; a finite value may round to infinity only beyond the largest bfloat16.
+    static constexpr bfloat16 round_stochastic(float value, std::uint32_t random) noexcept {
+        auto const u = std::bit_cast<std::uint32_t>(value);
+        if ((u & 0x7F800000u) == 0x7F800000u) return bfloat16(value);
+        return from_bits(static_cast<std::uint16_t>((u + (random & 0xFFFFu)) >> 16));
+    }
 };
 static_assert(sizeof(bfloat16) == 2);
-
-/// Rounds up with a probability equal to the part cut off: `random` is uniform over 32 bits, of which 16 are used.
-/// NaN and infinity stay; a finite value may round to infinity only beyond the largest bfloat16.
-constexpr bfloat16 round_stochastic(float value, std::uint32_t random) noexcept {
-    auto const u = std::bit_cast<std::uint32_t>(value);
-    if ((u & 0x7F800000u) == 0x7F800000u) return bfloat16(value);
-    return bfloat16::from_bits(static_cast<std::uint16_t>((u + (random & 0xFFFFu)) >> 16));
-}
 
 }  // namespace lockstep::precision

@@ -46,6 +46,25 @@ struct float16 {
         result.bits = bits;
         return result;
     }
+
+    /// Rounds away from zero with a probability equal to the part cut off: `random` is uniform over 32 bits, of which 13 are used, or as
+    /// many as a subnormal loses. NaN and infinity stay; a finite value may round to infinity only beyond the largest float16.
+    static constexpr float16 round_stochastic(float value, std::uint32_t random) noexcept {
+        auto const          u    = std::bit_cast<std::uint32_t>(value);
+        std::uint32_t const sign = u >> 16 & 0x8000u;
+        std::uint32_t const a    = u & 0x7FFFFFFFu;
+        if (a >= 0x7F800000u) return float16(value);
+        if (a >= 0x38800000u) {  // normal
+            std::uint32_t const h = a >= 0x47800000u ? 0x7C00u : (a - 0x38000000u + (random & 0x1FFFu)) >> 13;
+            return from_bits(static_cast<std::uint16_t>(sign | h));
+        }
+        std::uint32_t const exponent = a >> 23 == 0 ? 1 : a >> 23;  // value = fraction * 2^-24 / 2^lost
+        std::uint64_t       fraction = (a & 0x7FFFFFu) | (a >> 23 == 0 ? 0u : 0x800000u);
+        std::uint32_t       lost     = 126 - exponent;
+        if (lost > 32) fraction >>= lost - 32 > 63 ? 63 : lost - 32, lost = 32;  // beyond what `random` can tell
+        std::uint64_t const h = (fraction + (random & ((std::uint64_t{1} << lost) - 1))) >> lost;
+        return from_bits(static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(h)));
+    }
 };
 static_assert(sizeof(float16) == 2);
 

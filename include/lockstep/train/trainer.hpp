@@ -1,7 +1,6 @@
 #pragma once
-// The training step. Model, precision, optimizer and strategy meet here, and only here.
+// The training step. Model, precision, optimizer and strategy meet here; how the passes acquire, release and reduce is in passes.hpp.
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -9,16 +8,15 @@
 
 #include "lockstep/data/batch.hpp"
 #include "lockstep/nn/model.hpp"
-#include "lockstep/observe/memory_curve.hpp"
 #include "lockstep/optim/clipping.hpp"
 #include "lockstep/optim/loss_scale.hpp"
 #include "lockstep/parallel/communicator.hpp"
 #include "lockstep/parallel/single.hpp"
 #include "lockstep/runtime/cores.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/gradient_tree.hpp"
 #include "lockstep/train/masters.hpp"
 #include "lockstep/train/memory_watch.hpp"
+#include "lockstep/train/passes.hpp"
 #include "lockstep/train/step_result.hpp"
 #include "lockstep/train/step_timing.hpp"
 #include "lockstep/train/step_totals.hpp"
@@ -26,7 +24,7 @@
 
 namespace lockstep {
 
-/// Takes the parameters from version t to version t + 1, step after step. Legend: N tokens of a micro-step, C channels.
+/// Takes the parameters from version t to version t + 1, step after step.
 template <class Model, class Precision, class Optimizer, class Strategy>
 class Trainer {
     static_assert(precision::precision<Precision>,
@@ -48,7 +46,8 @@ public:
     using Compute       = typename Precision::compute;
     using Master        = typename Precision::master;
     using Communicator  = typename Strategy::Communicator;
-    using BoundStrategy = typename Strategy::template Bound<Precision, Storage>;
+    using StepPasses    = Passes<Model, Precision, Strategy>;
+    using BoundStrategy = typename StepPasses::BoundStrategy;
     using MasterCopy    = Masters<Precision, Optimizer, Storage>;
     using Scaling       = typename Precision::scaling;
 
@@ -60,9 +59,7 @@ public:
           strategy_(communicator, model_.units(), options_.strategy),
           masters_(model_.units(), owned_parts(), options.groups),
           loss_scale_(options.loss_scale),
-          readiness_(model_.units(), strategy_.buckets()),
-          tree_(model_.units(), options, comm::wire_of<typename Precision::reduce>, strategy_.ranks()),
-          saved_(model_.template make_saved<Compute>()),
+          passes_(model_, strategy_, options_),
           timing_(model_.units().size(), strategy_.rank(), strategy_.ranks()) {
         agree(strategy_, configuration(sizes, options_), "all ranks must have the same");
         agree(strategy_, behaviour_digest<Optimizer, Master>(optimizer_), "optimizer");
@@ -96,16 +93,13 @@ public:
         threads_.run([&] {
             auto const book = timing_.book();
             begin_step(batch);
-            auto              counts      = totals_.start_counting(strategy_);  // hidden under the first forward
-            std::size_t const micro_steps = batch.sequences / micro_batch(batch);
-            tree_.restart(micro_steps);
-            for (std::size_t m = 0; m < micro_steps; ++m) {
-                auto const x = forward(batch, m, parallel::Phase::forward);  // (N,C)
+            auto counts = totals_.start_counting(strategy_);  // hidden under the first forward
+            for (std::size_t m = 0; m < passes_.micro_steps(batch); ++m) {
+                auto const x = passes_.forward(batch, m);  // (N,C): tokens of a micro-step, channels
                 memory_.end_forward();
                 if (m == 0) spend(Event::drain, [&] { counts.wait(); });
                 if (totals_.valid_tokens() == 0) break;
-                totals_.loss += backward(batch, m, x, m + 1 == micro_steps);
-                tree_.add(m, strategy_);
+                totals_.loss += passes_.backward(batch, m, x, loss_factor());
                 memory_.end_backward();
             }
             spend(Event::drain, [&] { strategy_.wait(); });
@@ -152,7 +146,7 @@ public:
         check(batch);
         Evaluation result{.loss = {}, .valid_tokens = data::valid_tokens(batch.labels)};
         threads_.run([&] {
-            for (std::size_t m = 0; m < batch.sequences / micro_batch(batch); ++m) result.loss += evaluated_loss(batch, m);
+            for (std::size_t m = 0; m < passes_.micro_steps(batch); ++m) result.loss += passes_.loss(batch, m);
             strategy_.wait();
         });
         return result;
@@ -163,14 +157,10 @@ public:
         require(!tokens.empty() && tokens.size() <= model_.sizes().sequence, "Trainer: expected 1 to ", model_.sizes().sequence,
                 " tokens to continue, found ", tokens.size());
         return threads_.run([&] {
-            data::Batch const batch{.sequences = 1, .length = tokens.size(), .first_sample = 0, .tokens = tokens, .labels = {}};
-            auto const        x      = forward(batch, 0, parallel::Phase::evaluate);  // (N,C)
-            auto const        logits = with_unit(root, parallel::Phase::evaluate, batch, 0,
-                                                 [&](Pass& pass) { return model_.logits(pass, x.rows(tokens.size() - 1, tokens.size())); });
+            auto logits =
+                passes_.next_token_logits({.sequences = 1, .length = tokens.size(), .first_sample = 0, .tokens = tokens, .labels = {}});
             strategy_.wait();
-            saved_         = model_.template make_saved<Compute>();  // what an earlier step saved is gone
-            auto const row = logits.row(0);
-            return std::vector<float>(row.begin(), row.end());
+            return logits;
         });
     }
 
@@ -185,7 +175,9 @@ public:
     /// Raises an error that names the rank whose version or parameters differ from the others'. Collective.
     void check_replicas() {
         agree(strategy_, version_, "version of the parameters");
-        if (strategy_.shards() < ranks()) agree(strategy_, masters_.checksum(), "checksum of the parameters", strategy_.shards());
+        if (strategy_.shards() == ranks()) return;
+        std::uint64_t const checksum = threads_.run([&] { return masters_.checksum(); });
+        agree(strategy_, checksum, "checksum of the parameters", strategy_.shards());
     }
 
     /// To be called before `weights_changed` where the masters and the optimizer's state are those of another trainer.
@@ -199,16 +191,13 @@ public:
     std::size_t    rank() const noexcept { return strategy_.rank(); }
     std::size_t    ranks() const noexcept { return strategy_.ranks(); }
 
-    Model const&                                   model() const noexcept { return model_; }
-    typename Model::template Saved<Compute> const& saved() const noexcept { return saved_; }
-    BoundStrategy&                                 strategy() noexcept { return strategy_; }
-    MasterCopy&                                    masters() noexcept { return masters_; }
+    Model const&                      model() const noexcept { return model_; }
+    typename StepPasses::Saved const& saved() const noexcept { return passes_.saved(); }
+    BoundStrategy&                    strategy() noexcept { return strategy_; }
+    MasterCopy&                       masters() noexcept { return masters_; }
 
 private:
-    using Pass  = nn::Pass<Compute, Storage>;
     using Event = observe::Event;
-
-    static constexpr std::size_t root = 0;  // unit 0; block l is unit 1 + l
 
     static Communicator alone() {
         static_assert(std::same_as<Communicator, parallel::Alone>,
@@ -217,92 +206,9 @@ private:
         if constexpr (std::same_as<Communicator, parallel::Alone>) return {};
     }
 
-    /// The loss of micro-step m, summed over its valid tokens.
-    ExactSum evaluated_loss(data::Batch const& batch, std::size_t m) {
-        constexpr auto phase = parallel::Phase::evaluate;
-        auto const     x     = forward(batch, m, phase);  // (N,C)
-        return with_unit(root, phase, batch, m, [&](Pass& pass) { return model_.loss(pass, x, rows(batch.labels, batch, m), saved_); });
-    }
-
-    /// Embedding and blocks of micro-step m.
-    auto forward(data::Batch const& batch, std::size_t m, parallel::Phase phase) {
-        workspace_.rewind({});
-        auto x = with_unit(root, phase, batch, m,
-                           [&](Pass& pass) { return model_.embed(pass, rows(batch.tokens, batch, m), saved_); });  // (N,C)
-        for (std::size_t layer = 0; layer < layers(); ++layer)
-            x = with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block(layer, pass, x, saved_); });  // (N,C)
-        return x;
-    }
-
-    /// From what forward made: the loss, summed over the valid tokens of micro-step m, and all gradients.
-    ExactSum backward(data::Batch const& batch, std::size_t m, tensor::View<Compute, 2> x, bool last) {  // (N,C)
-        constexpr auto phase = parallel::Phase::backward;
-        reducing_            = last || strategy_.reduces_each_micro_step();
-        readiness_.restart();
-        auto const mark  = workspace_.mark();
-        auto const scale = static_cast<precision::accumulator<Compute>>(loss_scale_.scale() / static_cast<double>(totals_.valid_tokens()));
-
-        ExactSum loss;
-        auto     dx = with_unit(root, phase, batch, m, [&](Pass& pass) {
-            return model_.loss_backward(pass, x, rows(batch.labels, batch, m), scale, saved_, loss);
-        });  // (N,C)
-        dx          = workspace_.keep(mark, dx);
-        for (std::size_t layer = layers(); layer-- > 0;) {
-            dx =
-                with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block_backward(layer, pass, dx, saved_); });  // (N,C)
-            dx = workspace_.keep(mark, dx);
-        }
-        with_unit(root, phase, batch, m, [&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });
-        return loss;
-    }
-
-    /// Acquires a unit, runs part of the model with it, releases it.
-    template <class Body>
-    auto with_unit(std::size_t unit, parallel::Phase phase, data::Batch const& batch, std::size_t m, Body const& body) {
-        Pass pass;
-        pass.workspace    = &workspace_;
-        pass.unit         = &model_.units()[unit];
-        pass.index        = unit;
-        pass.batch        = micro_batch(batch);
-        pass.sequence     = batch.length;
-        pass.training     = phase != parallel::Phase::evaluate;
-        pass.seed         = options_.seed;
-        pass.version      = version_;
-        pass.first_sample = batch.first_sample + m * micro_batch(batch);
-        pass.sink         = {this, [](void* self, std::size_t u, nn::ParameterIndex p) { static_cast<Trainer*>(self)->contributed(u, p); }};
-
-        spend(Event::acquire, unit, m, [&] {
-            parallel::Weights<Compute> const weights = strategy_.acquire(unit, phase);
-
-            pass.weights        = weights.forward;
-            pass.weights_paired = weights.input_grad;
-            if (phase == parallel::Phase::backward) pass.gradients = strategy_.gradients(unit);
-        });
-        struct Leave {
-            Trainer&        trainer;
-            std::size_t     unit;
-            parallel::Phase phase;
-            ~Leave() {
-                trainer.memory_curve_.sample(trainer.workspace_);
-                trainer.strategy_.release(unit, phase);
-            }
-        } leave{*this, unit, phase};
-        return spend(phase == parallel::Phase::backward ? Event::backward : Event::forward, unit, m, [&] { return body(pass); });
-    }
-
-    /// A module has added its gradient of a parameter; the bucket that this completes starts to travel.
-    void contributed(std::size_t unit, nn::ParameterIndex parameter) {
-        if (!reducing_) return;
-        auto const bucket = readiness_.contributed(unit, parameter);
-        if (!bucket) return;
-        tree_.finish(*bucket, strategy_);
-        observe::mark(Event::bucket_ready, *bucket);
-        spend(Event::submit, *bucket, 0, [&] { strategy_.reduce(*bucket); });
-    }
-
     void check(data::Batch const& batch) const {
-        require(batch.sequences > 0 && batch.sequences % micro_batch(batch) == 0, "Trainer: a step brings ", batch.sequences,
-                " sequences to rank ", rank(), ", expected a multiple of the micro-batch ", micro_batch(batch));
+        require(batch.sequences > 0 && batch.sequences % passes_.micro_batch(batch) == 0, "Trainer: a step brings ", batch.sequences,
+                " sequences to rank ", rank(), ", expected a multiple of the micro-batch ", passes_.micro_batch(batch));
         require(batch.length > 0 && batch.length <= model_.sizes().sequence, "Trainer: sequences have ", batch.length,
                 " tokens, the model takes 1 to ", model_.sizes().sequence);
         require(batch.tokens.size() == batch.sequences * batch.length && batch.labels.size() == batch.tokens.size(), "Trainer: a batch of ",
@@ -316,12 +222,18 @@ private:
 
     void begin_step(data::Batch const& batch) {
         check(batch);
-        if (!began_) check_shares(strategy_, batch, batch.sequences / micro_batch(batch));
+        if (!began_) check_shares(strategy_, batch, passes_.micro_steps(batch));
         began_ = true;
         timing_.restart();
         memory_.restart();
         totals_.restart(batch);
+        passes_.restart(batch, version_);
         sent_before_ = strategy_.bytes_sent();
+    }
+
+    /// From the sum over tokens to the loss that is differentiated: the mean over the valid tokens of all ranks, times the loss scale.
+    typename StepPasses::Factor loss_factor() const noexcept {
+        return static_cast<typename StepPasses::Factor>(loss_scale_.scale() / static_cast<double>(totals_.valid_tokens()));
     }
 
     /// One for all ranks: whether the step is applied. Returns what gradients are multiplied by.
@@ -348,13 +260,9 @@ private:
 
     /// Runs the body as an event of the timeline, which is booked as what `activity_of` says.
     template <class Body>
-    decltype(auto) spend(observe::Event event, std::size_t index, std::size_t part, Body&& body) {
-        observe::Span const span(event, index, part);
+    decltype(auto) spend(Event event, Body&& body) {
+        observe::Span const span(event);
         return body();
-    }
-    template <class Body>
-    decltype(auto) spend(observe::Event event, Body&& body) {
-        return spend(event, 0, 0, std::forward<Body>(body));
     }
 
     std::vector<typename MasterCopy::Owned> owned_parts() {
@@ -363,35 +271,21 @@ private:
         return parts;
     }
 
-    std::size_t layers() const noexcept { return model_.units().size() - 1; }
-    std::size_t micro_batch(data::Batch const& batch) const noexcept {
-        return options_.micro_batch == 0 ? batch.sequences : std::min(options_.micro_batch, batch.sequences);
-    }
-    std::span<std::int32_t const> rows(std::span<std::int32_t const> all, data::Batch const& batch, std::size_t m) const {
-        std::size_t const count = micro_batch(batch) * batch.length;
-        return all.subspan(m * count, count);
-    }
+    TrainerOptions              options_;
+    Model                       model_;
+    Optimizer                   optimizer_;
+    runtime::Threads            threads_;
+    BoundStrategy               strategy_;
+    MasterCopy                  masters_;
+    optim::LossScale<Precision> loss_scale_;
+    StepPasses                  passes_;
 
-    TrainerOptions                          options_;
-    Model                                   model_;
-    Optimizer                               optimizer_;
-    runtime::Threads                        threads_;
-    BoundStrategy                           strategy_;
-    MasterCopy                              masters_;
-    optim::LossScale<Precision>             loss_scale_;
-    state::Readiness                        readiness_;
-    GradientTree<Master, Storage>           tree_;
-    typename Storage::Workspace             workspace_;
-    typename Model::template Saved<Compute> saved_;
-
-    state::Version       version_ = 0;
-    StepTotals           totals_;
-    StepTiming           timing_;
-    MemoryWatch          memory_;
-    observe::MemoryCurve memory_curve_;
-    std::uint64_t        sent_before_ = 0;
-    bool                 reducing_    = false;  // whether the present micro-step's gradients travel
-    bool                 began_       = false;  // the first step
+    state::Version version_ = 0;
+    StepTotals     totals_;
+    StepTiming     timing_;
+    MemoryWatch    memory_;
+    std::uint64_t  sent_before_ = 0;
+    bool           began_       = false;  // the first step
 };
 
 }  // namespace lockstep

@@ -28,7 +28,7 @@ struct TrainerOptions {
 template <class Compute>
 TrainerOptions completed(TrainerOptions options) {
     if (!options.model.layout) options.model.layout = kernel::weight_layout<Compute>();
-    if (options.reproducible) options.strategy.accumulate = parallel::Accumulate::local;
+    if (options.reproducible && !options.strategy.accumulate) options.strategy.accumulate = parallel::Accumulate::local;
     return options;
 }
 

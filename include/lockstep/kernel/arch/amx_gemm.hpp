@@ -63,17 +63,6 @@ void gemm_forward(amx, View<bfloat16 const, 2> x,  // (N,K)
     detail::multiply_forward(x, w, StoreSink<Y, B>{{y, stores}, bias.data()});
 }
 
-/// y = x W^T + bias + residual, rounded once. y may be the memory of the residual.
-template <amx_output B, amx_output Y>
-void gemm_forward_residual(amx, View<bfloat16 const, 2> x,    // (N,K)
-                           ForwardWeights          w,         // [M,K]
-                           View<B const, 1>        bias,      // (M) or empty
-                           View<bfloat16 const, 2> residual,  // (N,M)
-                           View<Y, 2>              y,         // (N,M)
-                           Stores                  stores = Stores::by_size) {
-    detail::multiply_forward(x, w, ResidualSink<Y, B>{{y, stores}, bias.data(), SourceRows<bfloat16>(residual)});
-}
-
 /// pre = x W^T + bias, y = gelu(pre).
 template <amx_output B>
 void gemm_forward_gelu(amx, View<bfloat16 const, 2> x,  // (N,K)
@@ -91,7 +80,7 @@ void gemm_input_grad(amx, View<bfloat16 const, 2> dy,  // (N,M)
                      InputGradWeights w,               // [M,K]
                      View<DX, 2>      dx,              // (N,K)
                      Stores           stores = Stores::by_size) {
-    detail::multiply_backward(dy, w, StoreSink<DX, float>{{dx, stores}, nullptr});
+    detail::multiply_backward(dy, w, StoreSink<DX, bfloat16>{{dx, stores}, nullptr});
 }
 
 /// dx = dy W * gelu'(pre).

@@ -145,23 +145,6 @@ struct StoreSink {
     }
 };
 
-/// y = sums + bias + residual.
-template <amx_output Y, amx_output B>
-struct ResidualSink {
-    SinkRows<Y>          y;
-    B const*             bias;
-    SourceRows<bfloat16> residual;
-
-    bool       past_caches() const noexcept { return y.past_caches; }
-    LinesAhead ahead(std::size_t row, std::size_t column, std::size_t rows) const noexcept { return residual.ahead(row, column, rows); }
-
-    LOCKSTEP_AMX_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
-        Lanes32 x = detail::load_lanes(sums, block_size);
-        if (bias != nullptr) x = detail::add(x, detail::load_lanes(bias + column, columns));
-        y.store(row, column, detail::add(x, residual.load(row, column, columns)), columns);
-    }
-};
-
 /// pre = sums + bias, y = gelu(pre as stored): what the backward pass sees.
 template <amx_output B>
 struct GeluSink {
