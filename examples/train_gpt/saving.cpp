@@ -53,9 +53,10 @@ ls::io::CheckpointFacts resume_run(Settings const& settings, AnyTrainer& trainer
 
 std::string what_changed(Configuration const& saved, Configuration const& now) {
     std::string text;
-    for (auto const& [name, value] : now) {
+    for (auto const& setting : now) {
+        auto const& [name, value] = setting;
         if (std::find(of_results.begin(), of_results.end(), name) != of_results.end()) continue;
-        auto const before = std::find_if(saved.begin(), saved.end(), [&](auto const& entry) { return entry.first == name; });
+        auto const before = std::find_if(saved.begin(), saved.end(), [&](auto const& entry) { return entry.first == setting.first; });
         if (before == saved.end() || before->second == value) continue;
         text += (text.empty() ? "" : ", ") + name + ' ' + before->second + " -> " + value;
     }

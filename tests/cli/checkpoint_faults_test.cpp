@@ -129,7 +129,8 @@ TEST_CASE("two runs do not save to one folder at once") {
 void check_refused(CheckpointPlace const& place, Words const& flags, Words const& says) {
     for (auto const& [ranks, strategy] : {std::pair{1, "single"}, {2, "sharded"}}) {
         Ended const ended = run(ranks, flags + Words{"--strategy", strategy, "--metrics", place.metrics, "--export", place.out}, 30);
-        CAPTURE(ranks);
+        int const   size  = ranks;
+        CAPTURE(size);
         CAPTURE(joined(flags));
         CAPTURE(ended.err);
         CHECK(ended.code == 2);

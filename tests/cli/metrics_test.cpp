@@ -106,7 +106,8 @@ TEST_CASE("memory per parameter is what the formula says, where weights lie in r
         auto const& mem   = lines.at(0).at("mem");
         std::uint64_t sum = 0;
         for (char const* category : {"params", "master", "grads", "optimizer"}) sum += mem.at(category).get<std::uint64_t>();
-        CAPTURE(precision);
+        std::string const compute = precision;
+        CAPTURE(compute);
         CHECK(sum == bytes * parameters);
     }
     auto const half = metrics(folder, 2, small + Words{"--data", data, "--steps", "1", "--precision", "fp32", "--strategy", "sharded"});

@@ -35,7 +35,8 @@ TEST_CASE("a trace has every unit's forward and backward of the steps that were 
     std::string const data = folder.write("data.bin", shard(some_tokens(3000, 64)));
     for (auto const& [ranks, strategy] : std::vector<std::pair<int, char const*>>{
              {1, "single"}, {2, "replicated"}, {2, "sharded-optimizer"}, {3, "sharded"}, {3, "hybrid"}}) {
-        INFO(ranks, " ", strategy);
+        std::string const way = std::to_string(ranks) + " " + strategy;
+        CAPTURE(way);
         std::string const file = folder / "trace.json";
         run_well(ranks, small + Words{"--data", data, "--steps", "6", "--micro-batch", "2", "--strategy", strategy, "--trace", file,
                                       "--trace-steps", "3:4", "--threads", "1"});
@@ -44,7 +45,8 @@ TEST_CASE("a trace has every unit's forward and backward of the steps that were 
         REQUIRE(names.size() == static_cast<std::size_t>(ranks));
         int const micro_steps = 12 / 2 / ranks;
         for (auto const& [rank, count] : names) {
-            INFO("rank ", rank);
+            auto const at = rank;
+            INFO("rank ", at);
             CHECK(count.count("step 2") == 0);
             CHECK(count.at("step 3") == 1);
             CHECK(count.at("step 4") == 1);

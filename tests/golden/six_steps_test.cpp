@@ -99,7 +99,8 @@ void check_weights(Case const& golden, fs::path const& exported) {
     double       largest = 0;
     REQUIRE(found.size() == expected.size());
     for (auto const& [name, values] : expected) {
-        CAPTURE(name);
+        std::string const tensor = name;
+        CAPTURE(tensor);
         REQUIRE(found.count(name) == 1);
         auto const& other = found.at(name);
         REQUIRE(other.size() == values.size());

@@ -101,11 +101,12 @@ TEST_CASE("an index that is wrong is refused with its name and the fault") {
              {"{\"weight_map\":" + std::string(100, '['), "nested deeper than 64 levels"},
          }) {
         folder.write(index_name, text);
-        std::string const said = refusal([&] { TensorFiles{folder.path()}; });
+        std::string const said     = refusal([&] { TensorFiles{folder.path()}; });
+        auto const&       expected = says;
         CAPTURE(said);
-        CAPTURE(says);
+        CAPTURE(expected);
         CHECK(mentions(said, folder.path().string()));
-        CHECK(mentions(said, says));
+        CHECK(mentions(said, expected));
         CHECK(said.find('\n') == std::string::npos);
     }
     folder.write(index_name, R"({"weight_map":{"a":"inner","b":"1"}})");

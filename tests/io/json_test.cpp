@@ -60,13 +60,14 @@ TEST_CASE("values are taken by type, and messages name file, key, expected and f
     CHECK(object.object("o").unsigned_integer("k") == 2);
     CHECK_FALSE(object.has("null"));
 
-    for (auto const& [key, found] : {std::pair{"big", "18446744073709551616"},
-                                     {"f", "1.0"},
-                                     {"neg", "-1"},
-                                     {"s", "\"x\""},
-                                     {"t", "true"},
-                                     {"e", "100.0"},
-                                     {"null", "null"}}) {
+    for (auto const& value : {std::pair{"big", "18446744073709551616"},
+                              {"f", "1.0"},
+                              {"neg", "-1"},
+                              {"s", "\"x\""},
+                              {"t", "true"},
+                              {"e", "100.0"},
+                              {"null", "null"}}) {
+        char const *const key = value.first, *const found = value.second;
         CAPTURE(key);
         std::string const said = refusal([&] { object.unsigned_integer(key); });
         if (std::string_view(key) == "big")

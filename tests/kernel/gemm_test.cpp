@@ -121,8 +121,8 @@ std::vector<Layout> const layouts{{},
 /// All forms with inputs and weights X, and Y for outputs and for gradients that come in and go out.
 template <class X, class Y>
 void compare_with_reference(Sizes s, Layout layout, std::size_t gap) {
-    using Sum             = precision::accumulator<X>;
-    auto const& [N, M, K] = s;
+    using Sum           = precision::accumulator<X>;
+    std::size_t const N = s.N, M = s.M, K = s.K;
     INFO("N ", N, " M ", M, " K ", K, " tiles ", layout.panel_rows, "x", layout.tile_columns, " gap ", gap);
     Rows<X> const  x(N, K, gap, 1);
     Laid<X> const  w(M, K, layout, 2);

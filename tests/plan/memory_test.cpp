@@ -34,7 +34,6 @@ void check_prediction(state::ModelSizes const& sizes) {
                 static_cast<double>(plan::activation_bytes(sizes, rows, sequence, sizeof(typename Precision::compute), recompute,
                                                            kernel::logit_storage<typename Precision::compute>()));
             CAPTURE(recompute);
-            CAPTURE(rows);
             CAPTURE(sizes.layers);
             CAPTURE(sizes.vocab);
             CHECK(predicted == doctest::Approx(found).epsilon(0.1));

@@ -60,7 +60,7 @@ inline std::map<Row, std::vector<Slice>> checked_trace(std::string const& text) 
         } else if (phase == "i") {
             CHECK(event.at("s") == "t");
         } else if (phase == "C") {
-            for (auto const& [key, value] : event.at("args").items()) CHECK_MESSAGE(value.is_number(), key);
+            for (auto const& arg : event.at("args").items()) CHECK_MESSAGE(arg.value().is_number(), arg.key());
         } else {
             std::tuple<int, std::string, std::string> const id{event.at("id"), event.at("cat"), event.at("name")};
             if (phase == "s") {

@@ -13,9 +13,11 @@
 
 #include "lockstep/core/random.hpp"
 
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 namespace lockstep::kernel::arch {
 namespace detail {
@@ -93,6 +95,8 @@ inline LOCKSTEP_AMX_LEAF void kept_weights(RandomKey key, std::uint32_t threshol
 
 }  // namespace lockstep::kernel::arch
 
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
 
 #endif

@@ -22,9 +22,11 @@
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/runtime/scratch.hpp"
 
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 namespace lockstep::kernel::arch {
 
@@ -201,6 +203,8 @@ LOCKSTEP_AMX_LEAF inline void attention_forward_head(ForwardTask const& task) {
 
 }  // namespace lockstep::kernel::arch
 
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
 
 #endif

@@ -17,9 +17,11 @@
 #include "lockstep/kernel/arch/amx_exponential.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 namespace lockstep::kernel::arch {
 
@@ -129,6 +131,8 @@ LOCKSTEP_AMX_LEAF inline void store_rows(float const* sums, float factor, precis
 
 }  // namespace lockstep::kernel::arch
 
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
 
 #endif

@@ -19,9 +19,11 @@
 
 #include "lockstep/precision/bfloat16.hpp"
 
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 namespace lockstep::kernel::arch {
 
@@ -189,6 +191,8 @@ LOCKSTEP_AMX_LEAF inline void pack_row_pairs(HeadRows const& x, std::size_t firs
 
 }  // namespace lockstep::kernel::arch
 
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
 
 #endif

@@ -17,9 +17,11 @@
 #include "lockstep/kernel/arch/amx_exponential.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 namespace lockstep::kernel::arch {
 
@@ -152,6 +154,8 @@ LOCKSTEP_AMX_INLINE void finish(RunningSoftmax const& s, float* lse, std::size_t
 }  // namespace detail
 }  // namespace lockstep::kernel::arch
 
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
 
 #endif

@@ -14,9 +14,11 @@
 #include "lockstep/kernel/arch/amx_attention_pack.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 namespace lockstep::kernel::arch {
 
@@ -136,6 +138,8 @@ LOCKSTEP_AMX_LEAF inline void store_transposed(float const* sums, float const* s
 
 }  // namespace lockstep::kernel::arch
 
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
 
 #endif

@@ -7,10 +7,12 @@
 
 #include <immintrin.h>
 
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // of masks, where the intrinsics are macros (without optimisation)
+#endif
 
 namespace lockstep::kernel::arch {
 
@@ -67,6 +69,8 @@ LOCKSTEP_AMX_INLINE __m512 log2(__m512 x) noexcept {
 
 }  // namespace lockstep::kernel::arch
 
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
 
 #endif
