@@ -133,7 +133,7 @@ TEST_CASE("there are goldens of both architectures and of every optimizer") {
         CHECK_MESSAGE(
             std::any_of(all.begin(), all.end(), [&](Case const& c) { return std::count(c.flags.begin(), c.flags.end(), word) != 0; }),
             word);
-    CHECK(std::count_if(all.begin(), all.end(), goes_every_way) == 2);
+    CHECK(std::count_if(all.begin(), all.end(), goes_every_way) >= 2);
 }
 
 TEST_CASE("fp32 gives the losses, gradient norms and weights of PyTorch in float64") {
