@@ -1,5 +1,6 @@
 // The highest assertion level spends a collective a step on version and checksum.
 
+#undef LOCKSTEP_ASSERTIONS
 #define LOCKSTEP_ASSERTIONS 4
 
 #include <doctest/doctest.h>
