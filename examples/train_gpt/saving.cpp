@@ -53,10 +53,9 @@ ls::io::CheckpointFacts resume_run(Settings const& settings, AnyTrainer& trainer
 
 std::string what_changed(Configuration const& saved, Configuration const& now) {
     std::string text;
-    for (auto const& setting : now) {
-        auto const& [name, value] = setting;
+    for (auto const& [name, value] : now) {
         if (std::find(of_results.begin(), of_results.end(), name) != of_results.end()) continue;
-        auto const before = std::find_if(saved.begin(), saved.end(), [&](auto const& entry) { return entry.first == setting.first; });
+        auto const before = std::find_if(saved.begin(), saved.end(), [&wanted = name](auto const& entry) { return entry.first == wanted; });
         if (before == saved.end() || before->second == value) continue;
         text += (text.empty() ? "" : ", ") + name + ' ' + before->second + " -> " + value;
     }

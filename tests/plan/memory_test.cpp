@@ -33,7 +33,9 @@ void check_prediction(state::ModelSizes const& sizes) {
             double const predicted =
                 static_cast<double>(plan::activation_bytes(sizes, rows, sequence, sizeof(typename Precision::compute), recompute,
                                                            kernel::logit_storage<typename Precision::compute>()));
+            auto const batch = rows;
             CAPTURE(recompute);
+            CAPTURE(batch);
             CAPTURE(sizes.layers);
             CAPTURE(sizes.vocab);
             CHECK(predicted == doctest::Approx(found).epsilon(0.1));

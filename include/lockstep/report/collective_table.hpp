@@ -85,18 +85,16 @@ inline std::vector<CollectiveRow> collective_table(Recording const& recording, s
     }
 
     std::vector<CollectiveRow> table(sums.size());
-    for (auto const& named : sums) {
-        auto const& [name, sum] = named;
-        double const   count    = sum.count;
-        auto const     ms       = [&](observe::Nanoseconds ns) { return static_cast<double>(ns) * 1e-6 / count; };
-        CollectiveRow& row      = table[sum.first];
-        row                     = {name,
-                                   sum.count / static_cast<double>(std::max<std::size_t>(steps, 1)),
-                                   static_cast<std::uint64_t>(sum.bytes / sum.count),
-                                   ms(sum.wire),
-                                   ms(sum.exposed),
-                                   ms(sum.late),
-                                   {}};
+    for (auto const& [name, sum] : sums) {
+        auto const     ms  = [count = sum.count](observe::Nanoseconds ns) { return static_cast<double>(ns) * 1e-6 / count; };
+        CollectiveRow& row = table[sum.first];
+        row                = {name,
+                              sum.count / static_cast<double>(std::max<std::size_t>(steps, 1)),
+                              static_cast<std::uint64_t>(sum.bytes / sum.count),
+                              ms(sum.wire),
+                              ms(sum.exposed),
+                              ms(sum.late),
+                              {}};
         if (sum.wire > 0) row.hidden = std::clamp(1 - static_cast<double>(sum.exposed) / static_cast<double>(sum.wire), 0.0, 1.0);
     }
     return table;
