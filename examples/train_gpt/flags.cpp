@@ -101,6 +101,8 @@ public:
         count("--prefetch", s_.parallel.prefetch, 0, ls::state::ModelSizes::most_layers, "Units gathered ahead of use");
         real("--bucket-mb", bucket_mb_, 0, 1e6, Ends::closed,
              "Gradient bucket of replicated in MB; 0: one parameter; the others reduce whole units");
+        count("--unit-blocks", s_.unit_blocks, 0, ls::state::ModelSizes::most_layers,
+              "Blocks that are gathered and reduced together; 0: the whole model");
         choose("--overlap", s_.parallel.overlap, on_off, "Communication during backward");
         choose("--reduction", s_.parallel.reduction,
                Words<ls::comm::Reduction>{{"ordered", ls::comm::Reduction::ordered}, {"vendor", ls::comm::Reduction::vendor}},

@@ -32,7 +32,7 @@ public:
                     .max_norm     = s.clip,
                     .threads      = s.threads,
                     .reproducible = s.reproducible,
-                    .model        = {.dropout = s.dropout, .recompute = s.recompute},
+                    .model        = {.dropout = s.dropout, .recompute = s.recompute, .unit_blocks = s.unit_blocks},
                     .strategy     = s.parallel}) {}
 
     ls::state::Version version() const override { return trainer_.version(); }

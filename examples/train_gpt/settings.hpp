@@ -38,10 +38,11 @@ struct Settings {
 
     // model
     lockstep::state::ModelSizes sizes;
-    std::size_t                 sequence  = 0;  // T of a training sequence, at most sizes.sequence
-    float                       dropout   = 0;
-    bool                        recompute = false;
-    std::string                 init;  // empty: random
+    std::size_t                 sequence    = 0;  // T of a training sequence, at most sizes.sequence
+    float                       dropout     = 0;
+    bool                        recompute   = false;
+    std::size_t                 unit_blocks = 1;  // 0: the whole model is one unit
+    std::string                 init;             // empty: random
 
     // step
     std::size_t               global_batch = 0;

@@ -50,6 +50,7 @@ TEST_CASE("a flag that differs between ranks is named with both values") {
                              {"--prompt", "x", nullptr},
                              {"--preset", "shakespeare-cpu", "demo"},
                              {"--recompute", "block", nullptr},
+                             {"--unit-blocks", "2", nullptr},
                              {"--accumulate", "sharded", nullptr},
                              {"--optimizer", "sgd", nullptr}}) {
         Words const       one{flag.name, flag.one}, other = flag.other == nullptr ? Words{} : Words{flag.name, flag.other};

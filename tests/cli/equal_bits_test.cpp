@@ -1,4 +1,5 @@
-// For a fixed number of ranks the exported weights are the same bytes, whatever the strategy, buckets, prefetch, reshard and threads.
+// For a fixed number of ranks the exported weights are the same bytes, whatever the strategy, buckets, prefetch, reshard, units and
+// threads.
 
 #include <cstdlib>
 #include <iterator>
@@ -12,7 +13,8 @@ using namespace lockstep::test;
 
 struct Way {
     char const *strategy, *bucket, *prefetch, *reshard, *threads, *overlap;
-    int         group = 0;  // of hybrid
+    int         group       = 0;  // of hybrid
+    char const* unit_blocks = "1";
 };
 
 // Buckets of one tensor, 64 KiB, 25 MB. Every pair of values of two columns is in some row of the strategies that read both.
@@ -20,31 +22,34 @@ constexpr Way ways[]{
     {"replicated", "0", "1", "always", "1", "on"},
     {"replicated", "0", "0", "never", "2", "off"},
     {"replicated", "0.0625", "1", "always", "2", "on"},
-    {"replicated", "0.0625", "2", "never", "1", "off"},
+    {"replicated", "0.0625", "2", "never", "1", "off", 0, "2"},
     {"replicated", "25", "1", "always", "1", "off"},
-    {"replicated", "25", "0", "never", "2", "on"},
+    {"replicated", "25", "0", "never", "2", "on", 0, "0"},
     {"sharded", "0", "0", "always", "1", "on"},
     {"sharded", "0", "1", "never", "2", "off"},
-    {"sharded", "0", "2", "always", "2", "on"},
+    {"sharded", "0", "2", "always", "2", "on", 0, "2"},
     {"sharded", "0.0625", "0", "never", "2", "on"},
-    {"sharded", "0.0625", "1", "always", "1", "off"},
-    {"sharded", "0.0625", "2", "never", "1", "on"},
+    {"sharded", "0.0625", "1", "always", "1", "off", 0, "0"},
+    {"sharded", "0.0625", "2", "never", "1", "on", 0, "0"},
     {"sharded", "25", "0", "never", "1", "off"},
-    {"sharded", "25", "1", "always", "2", "on"},
+    {"sharded", "25", "1", "always", "2", "on", 0, "2"},
     {"sharded", "25", "2", "always", "1", "off"},
     {"sharded-optimizer", "25", "1", "always", "1", "on"},
-    {"sharded-optimizer", "25", "0", "always", "2", "off"},
+    {"sharded-optimizer", "25", "0", "always", "2", "off", 0, "2"},
     {"hybrid", "25", "1", "always", "1", "on", 1},
-    {"hybrid", "25", "0", "never", "2", "off", 1},
-    {"hybrid", "25", "2", "always", "2", "on", 2},
+    {"hybrid", "25", "0", "never", "2", "off", 1, "0"},
+    {"hybrid", "25", "2", "always", "2", "on", 2, "2"},
     {"hybrid", "25", "0", "never", "1", "off", 2},
 };
 
-/// Those above, or with LOCKSTEP_EVERY_WAY in the environment all combinations of what a strategy reads.
+bool every_way() { return std::getenv("LOCKSTEP_EVERY_WAY") != nullptr; }
+
+/// Those above, or with LOCKSTEP_EVERY_WAY in the environment all combinations of what a strategy reads, over 100 steps. The blocks of a
+/// unit change from one to the next.
 std::vector<Way> chosen_ways() {
-    if (std::getenv("LOCKSTEP_EVERY_WAY") == nullptr) return {std::begin(ways), std::end(ways)};
+    if (!every_way()) return {std::begin(ways), std::end(ways)};
     std::vector<Way> all;
-    for (char const* threads : {"1", "2"})
+    for (char const* threads : {"1", "2", "3"})
         for (char const* overlap : {"on", "off"}) {
             for (char const* bucket : {"0", "0.0625", "25"}) all.push_back({"replicated", bucket, "1", "always", threads, overlap});
             all.push_back({"sharded-optimizer", "25", "1", "always", threads, overlap});
@@ -54,6 +59,8 @@ std::vector<Way> chosen_ways() {
                     for (int const group : {1, 2}) all.push_back({"hybrid", "25", prefetch, reshard, threads, overlap, group});
                 }
         }
+    constexpr char const* unit_blocks[]{"1", "2", "0"};
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].unit_blocks = unit_blocks[i / 2 % 3];
     return all;
 }
 
@@ -65,8 +72,10 @@ void check_ways(Words const& flags, int ranks) {
     std::vector<double> losses;
     for (Way const& way : chosen_ways()) {
         if (way.group != 0 && ranks % way.group != 0) continue;
-        Words chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket,  "--prefetch", way.prefetch,
-                     "--reshard",  way.reshard,  "--threads",   way.threads, "--overlap",  way.overlap};
+        Words chosen{"--strategy",    way.strategy,    "--bucket-mb", way.bucket,
+                     "--prefetch",    way.prefetch,    "--reshard",   way.reshard,
+                     "--threads",     way.threads,     "--overlap",   way.overlap,
+                     "--unit-blocks", way.unit_blocks, "--steps",     every_way() ? "100" : "3"};
         if (way.group != 0) chosen = chosen + Words{"--shard-group", std::to_string(way.group)};
         CAPTURE(joined(chosen));
         CAPTURE(ranks);
@@ -76,7 +85,7 @@ void check_ways(Words const& flags, int ranks) {
             weights = found;
             losses  = column(lines, "loss");
             REQUIRE(weights.size() > 300'000);  // several buckets of 64 KiB
-            REQUIRE(losses.size() == 3);
+            REQUIRE(losses.size() == (every_way() ? 100 : 3));
         }
         CHECK(found == weights);
         CHECK(column(lines, "loss") == losses);

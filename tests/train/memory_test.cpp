@@ -83,6 +83,27 @@ TEST_CASE("sharding divides weights, masters, gradients and optimizer state by t
     }
 }
 
+TEST_CASE("units of several blocks are gathered and collected as a whole, to the byte, and both peaks of a step show it") {
+    RunOptions options;
+    options.strategy.prefetch = 0;
+    options.model.layout      = lockstep::state::Layout{};
+    for (std::size_t const unit_blocks : {std::size_t{1}, llama.layers, std::size_t{0}}) {
+        options.model.unit_blocks = unit_blocks;
+        auto const  run           = llama_bf16(Strategy::sharded, llama, world(), options);
+        auto const  result        = run->step(random_rows(ranks(), 8, 31, 1).mine(), 0.01);
+        std::size_t mine = 0, largest = 0;
+        for (std::size_t owned : run->owned_elements()) mine += owned;
+        for (std::size_t u = 1; u < run->units().size(); ++u) largest = std::max(largest, run->units()[u].size);
+        std::size_t const root = run->units()[0].size, collected = unit_blocks == 1 ? 2 * largest : largest;
+        CHECK(run->units().size() == (unit_blocks == 0 ? 1 : 1 + llama.layers / unit_blocks));
+        CHECK(held().gathered == 2 * (root + largest));
+        CHECK(held().gradients == 4 * (mine + root + collected));
+        CHECK(result.memory.category[static_cast<std::size_t>(Category::gathered)] == held().gathered);
+        CHECK(result.memory.forward >= held().state() + held().gathered);
+        CHECK(result.memory.backward >= result.memory.forward);
+    }
+}
+
 TEST_CASE("ShardedOptimizer holds whole weights and gradients, and its shard of masters and optimizer state, to the byte") {
     RunOptions plain;
     plain.model.layout = lockstep::state::Layout{};

@@ -64,7 +64,7 @@ TEST_CASE("every strategy trains like Single on the concatenated batch, dropout 
         }
 }
 
-TEST_CASE("bucket size, prefetch, reshard, overlap and threads change no bit, nor does sharding with local accumulation") {
+TEST_CASE("bucket size, prefetch, reshard, units, overlap and threads change no bit, nor does sharding with local accumulation") {
     for (std::size_t micro_batch : {4u, 2u}) {
         auto const expected = train(gpt2_fp32, Strategy::replicated, options_of(micro_batch));
         for (std::size_t bucket : {std::size_t{0}, std::size_t{4096}, std::size_t{64} << 10}) {
@@ -94,6 +94,17 @@ TEST_CASE("bucket size, prefetch, reshard, overlap and threads change no bit, no
                                                               .shard_group = group})),
                                expected);
         }
+        for (std::size_t unit_blocks : {0u, 2u, 3u, 99u})  // of 3
+            for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
+                for (auto const reshard : {Reshard::always, Reshard::never}) {
+                    RunOptions options        = options_of(micro_batch, {.prefetch   = reshard == Reshard::never ? 0u : 1u,
+                                                                         .reshard    = reshard,
+                                                                         .overlap    = unit_blocks != 3,
+                                                                         .accumulate = Accumulate::local});
+                    options.model.unit_blocks = unit_blocks;
+                    options.model.recompute   = unit_blocks == 2;
+                    check_same(train(gpt2_fp32, strategy, options), expected);
+                }
         for (auto const progress : {lockstep::comm::Progress::thread, lockstep::comm::Progress::inside})
             for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
                 check_same(train(gpt2_fp32, strategy, options_of(micro_batch, {.accumulate = Accumulate::local, .progress = progress})),

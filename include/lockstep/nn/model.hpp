@@ -12,9 +12,10 @@ namespace lockstep::nn {
 
 /// What a model is built with besides its sizes.
 struct ModelOptions {
-    float                        dropout   = 0;      // on embeddings, attention weights and both residual branches
-    bool                         recompute = false;  // keep only the inputs of blocks
-    std::optional<state::Layout> layout    = {};     // of matrices; empty: what the kernels in use read best
+    float                        dropout     = 0;      // on embeddings, attention weights and both residual branches
+    bool                         recompute   = false;  // keep only the inputs of blocks
+    std::size_t                  unit_blocks = 1;      // blocks a unit; 0: the whole model is one unit
+    std::optional<state::Layout> layout      = {};     // of matrices; empty: what the kernels in use read best
 };
 
 /// Is built from sizes and options, and tells its sizes.
@@ -23,7 +24,7 @@ concept has_sizes = std::constructible_from<M, state::ModelSizes const&, ModelOp
     { model.sizes() } -> std::convertible_to<state::ModelSizes const&>;
 };
 
-/// Names its storage policy and lists its units: unit 0 is the root, unit 1 + l is block l.
+/// Names its storage policy and lists its units: unit 0 is the root, the others are blocks in their order.
 template <class M>
 concept lists_units = requires(M const model) {
     requires tensor::storage<typename M::storage>;
@@ -50,6 +51,17 @@ concept runs_units_backward = requires(M const model, Pass<T, typename M::storag
         model.embed_backward(pass, x, saved);
     };
 };
+
+/// The blocks that a unit holds: what the model's `blocks(unit)` says; without it, unit 1 + l is block l.
+template <class M>
+Range blocks_of(M const& model, std::size_t unit) {
+    if constexpr (requires {
+                      { model.blocks(unit) } -> std::same_as<Range>;
+                  })
+        return model.blocks(unit);
+    else
+        return unit == 0 ? Range{} : Range{unit - 1, unit};
+}
 
 /// Sampling asks for `logits(pass, x)` too, inspection for `inspect(saved, visit)`: only those who use them need them.
 template <class M, class T>

@@ -20,7 +20,8 @@ struct GradientSink {
     void (*contributed)(void* object, std::size_t unit, ParameterIndex index) = nullptr;
 };
 
-/// The weights and gradients of one unit, the shape of the micro-batch, random numbers and memory.
+/// The weights and gradients of one unit, the shape of the micro-batch, random numbers and memory. Modules count parameters from the first
+/// one of their block, of which a unit may hold several.
 template <class T, class Storage>
 class Pass {
 public:
@@ -31,6 +32,8 @@ public:
     Workspace*             workspace = nullptr;
     state::Unit const*     unit      = nullptr;
     std::size_t            index     = 0;     // of the unit
+    std::size_t            place     = 0;     // in the model: 0 for embedding and head, 1 + l for block l
+    ParameterIndex         first     = 0;     // of the block's parameters in the unit's table
     std::span<T const>     weights;           // of the unit, in its layout: the copy that forward reads
     std::span<T const>     weights_paired;    // the copy for input gradients; empty where there is one copy. One of both is there.
     std::span<accumulator> gradients;         // of the unit; empty in a forward pass
@@ -49,18 +52,18 @@ public:
     /// The same weight, in the order that input gradients prefer.
     state::Matrix<T const> matrix_for_input_grad(ParameterIndex i) const { return weights_paired.empty() ? copy(i) : paired(i); }
     View<T const, 1>       vector(ParameterIndex i) const {
-              auto const values = unit->parameters[i].vector(weights.empty() ? weights_paired : weights);
+              auto const values = parameter(i).vector(weights.empty() ? weights_paired : weights);
               return {values.data(), {values.size()}};
     }
-    state::Matrix<accumulator> matrix_gradient(ParameterIndex i) const { return unit->parameters[i].matrix(gradients); }
+    state::Matrix<accumulator> matrix_gradient(ParameterIndex i) const { return parameter(i).matrix(gradients); }
     View<accumulator, 1>       vector_gradient(ParameterIndex i) const {
-              auto const values = unit->parameters[i].vector(gradients);
+              auto const values = parameter(i).vector(gradients);
               return {values.data(), {values.size()}};
     }
 
     /// A module calls this once per use of a parameter in backward, when its contribution has been added.
     void contributed(ParameterIndex i) const {
-        if (sink.contributed != nullptr) sink.contributed(sink.object, index, i);
+        if (sink.contributed != nullptr) sink.contributed(sink.object, index, first + i);
     }
 
     /// A new activation (rows, columns), uninitialised.
@@ -71,19 +74,20 @@ public:
     /// A new vector of statistics, uninitialised.
     View<accumulator, 1> statistics(std::size_t n) const { return workspace->template take<accumulator, 1>({n}); }
 
-    /// Key of the random numbers of a place: the same on every rank, layout and recomputation.
+    /// Key of the random numbers of a site: the same on every rank, cut into units, layout and recomputation.
     RandomKey random(std::uint32_t site) const noexcept {
-        return {seed, purpose::activations | static_cast<std::uint32_t>(index) << 8 | site, static_cast<std::uint32_t>(version)};
+        return {seed, purpose::activations | static_cast<std::uint32_t>(place) << 8 | site, static_cast<std::uint32_t>(version)};
     }
 
 private:
-    state::Matrix<T const> copy(ParameterIndex i) const {
-        auto matrix = unit->parameters[i].matrix(weights);
-        if (unit->paired) matrix.map = matrix.map.reordered(state::TileOrder::column_pairs);
+    state::Parameter const& parameter(ParameterIndex i) const { return unit->parameters[first + i]; }
+    state::Matrix<T const>  copy(ParameterIndex i) const {
+         auto matrix = parameter(i).matrix(weights);
+         if (unit->paired) matrix.map = matrix.map.reordered(state::TileOrder::column_pairs);
         return matrix;
     }
     state::Matrix<T const> paired(ParameterIndex i) const {
-        auto matrix = unit->parameters[i].matrix(weights_paired);
+        auto matrix = parameter(i).matrix(weights_paired);
         matrix.map  = matrix.map.reordered(state::TileOrder::row_pairs);
         return matrix;
     }

@@ -1,6 +1,7 @@
 #pragma once
 // Transformer: embedding, blocks, head. It knows its units and how to run each; it knows no parallelism and owns no weights.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@
 namespace lockstep::nn {
 
 /// A decoder-only model. `Architecture` names its kind, Block and Norm, and makes the embedding, a block and the head from sizes.
-/// Unit 0 is the root (embedding and head), unit 1 + l is block l. Legend: N tokens, C channels.
+/// Unit 0 is the root: embedding and head. The others hold `unit_blocks` blocks each, in their order; with 0 of them, the root holds all.
+/// Legend: N tokens, C channels.
 template <class Storage, class Architecture>
 class Transformer {
     static_assert(tensor::storage<Storage>,
@@ -50,19 +52,24 @@ public:
         block.backward_computes = options.recompute;
         Declaration block_declaration(block, layout);
         block_.declare(block_declaration);
-        for (std::size_t layer = 0; layer < sizes.layers; ++layer) {
-            state::Unit unit = block;
-            unit.name        = block_prefix(layer);
-            for (state::Parameter& parameter : unit.parameters) {
-                parameter.name = unit.name + "." + parameter.name;
-                parameter.purpose |= static_cast<std::uint32_t>(layer + 1) << 8;
-            }
-            units_.push_back(std::move(unit));
-        }
+        unit_blocks_             = options.unit_blocks;
+        block_parameters_        = block.parameters.size();
+        root_parameters_         = units_[0].parameters.size();
+        std::size_t const others = unit_blocks_ == 0 ? 0 : (sizes.layers + unit_blocks_ - 1) / unit_blocks_;
+        for (std::size_t unit = 1; unit <= others; ++unit)
+            units_.push_back({.name = name_of(blocks(unit)), .parameters = {}, .backward_computes = options.recompute});
+        for (std::size_t unit = 0; unit < units_.size(); ++unit)
+            for (std::size_t layer = blocks(unit).begin; layer < blocks(unit).end; ++layer) append(units_[unit], block, layer);
     }
 
     state::ModelSizes const&        sizes() const noexcept { return sizes_; }
     std::vector<state::Unit> const& units() const noexcept { return units_; }
+
+    /// The blocks that a unit holds.
+    Range blocks(std::size_t unit) const noexcept {
+        if (unit_blocks_ == 0) return {0, sizes_.layers};
+        return unit == 0 ? Range{} : Range{(unit - 1) * unit_blocks_, std::min(sizes_.layers, unit * unit_blocks_)};
+    }
 
     template <class T>
     Saved<T> make_saved() const {
@@ -80,10 +87,12 @@ public:
 
     template <class T>
     View<T, 2> block(std::size_t layer, PassOf<T>& pass, View<T, 2> x, Saved<T>& saved) const {
+        InBlock const in(*this, pass, layer);
         return block_.forward(pass, x, saved.blocks[layer]);
     }
     template <class T>
     View<T, 2> block_backward(std::size_t layer, PassOf<T>& pass, View<T, 2> dy, Saved<T>& saved) const {
+        InBlock const in(*this, pass, layer);
         return block_.backward(pass, dy, saved.blocks[layer]);
     }
 
@@ -122,12 +131,42 @@ private:
     }
 
     static std::string block_prefix(std::size_t layer) { return "h." + std::to_string(layer); }
+    static std::string name_of(Range blocks) {  // "h.3", "h.0-3"
+        return block_prefix(blocks.begin) + (blocks.size() == 1 ? "" : "-" + std::to_string(blocks.end - 1));
+    }
+
+    /// Puts the parameters of a block behind those that a unit has.
+    static void append(state::Unit& unit, state::Unit const& block, std::size_t layer) {
+        for (state::Parameter parameter : block.parameters) {
+            parameter.name = block_prefix(layer) + "." + parameter.name;
+            parameter.offset += unit.size;
+            parameter.purpose |= static_cast<std::uint32_t>(layer + 1) << 8;
+            unit.parameters.push_back(std::move(parameter));
+        }
+        unit.size += block.size;
+        unit.paired = block.paired;
+    }
+
+    /// While a pass runs a block: which one, and where its parameters are in the unit.
+    template <class P>
+    struct InBlock {
+        P& pass;
+        InBlock(Transformer const& model, P& in, std::size_t layer) : pass(in) {
+            pass.place = 1 + layer;
+            pass.first =
+                (pass.index == 0 ? model.root_parameters_ : 0) + (layer - model.blocks(pass.index).begin) * model.block_parameters_;
+        }
+        InBlock(InBlock const&)            = delete;
+        InBlock& operator=(InBlock const&) = delete;
+        ~InBlock() { pass.place = pass.first = 0; }
+    };
 
     state::ModelSizes        sizes_;
     Embedding                embedding_;
     Block                    block_;
     LastStage                head_;
     std::vector<state::Unit> units_;
+    std::size_t              unit_blocks_ = 1, block_parameters_ = 0, root_parameters_ = 0;
 };
 
 }  // namespace lockstep::nn

@@ -81,7 +81,7 @@ std::vector<Setting> configuration(Sizes const& s, Options const& options) {
     add("vocab", s.vocab), add("sequence", s.sequence), add("norm_eps", s.norm_eps), add("rope_theta", s.rope_theta);
     add("seed", options.seed), add("micro_batch", options.micro_batch), add("max_norm", options.max_norm);
     add("reproducible", options.reproducible);
-    add("dropout", options.model.dropout), add("recompute", options.model.recompute);
+    add("dropout", options.model.dropout), add("recompute", options.model.recompute), add("unit_blocks", options.model.unit_blocks);
     state::Layout const layout = options.model.layout.value_or(state::Layout{});
     add("layout.panel_rows", layout.panel_rows), add("layout.tile_columns", layout.tile_columns), add("layout.order", layout.order);
     add("layout.paired_weights", layout.paired_weights);

@@ -17,11 +17,18 @@ struct Found {
     state::Parameter const* parameter;
 };
 
+/// "the units root, h.0, h.1".
+inline std::string names(std::span<state::Unit const> units) {
+    std::string all = "the units ";
+    for (state::Unit const& unit : units) all += (&unit == units.data() ? "" : ", ") + unit.name;
+    return all;
+}
+
 inline Found find_parameter(std::span<state::Unit const> units, std::string_view name) {
     for (std::size_t u = 0; u < units.size(); ++u)
         for (state::Parameter const& parameter : units[u].parameters)
             if (parameter.name == name) return {u, &parameter};
-    input_error("there is no parameter ", name, "; units are the root and h.0 to h.", units.size() - 2);
+    input_error("there is no parameter ", name, "; this model has ", names(units));
 }
 
 /// The whole of a unit of which each rank holds a part, its layout undone for one parameter.
