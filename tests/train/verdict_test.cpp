@@ -120,6 +120,12 @@ TEST_CASE("TRAPS 9: a gradient that is not a number on one rank skips the step o
                 CHECK_FALSE(std::isfinite(result.gradient_norm));
                 CHECK(result.version == 1);
                 CHECK(run->weights() == before);
+                CHECK(describe(result.nonfinite, run->units()) == "the sum of the gradients of h.0.w");
+                // Now each contribution is looked at.
+                auto const again = run->step(batch_of(strategy, on_one_rank({1, 2, 3, 4, poison, 6, 7, 8}, holder)), 0.1);
+                CHECK(again.skip == lockstep::Skip::nonfinite);
+                CHECK(describe(again.nonfinite, run->units()) ==
+                      "the gradient of h.0.w on rank " + std::to_string(strategy == Strategy::single ? 0 : holder));
                 auto const next = run->step(batch_of(strategy, on_one_rank({8, 8, 8, 8, 8, 8, 8, 8}, holder)), 0.1);
                 CHECK(next.applied);
                 CHECK(next.gradient_norm == doctest::Approx(std::sqrt(8.0)));

@@ -16,6 +16,7 @@
 #include "lockstep/optim/optimizer.hpp"
 #include "lockstep/parallel/strategy.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
+#include "lockstep/train/nonfinite.hpp"
 
 namespace lockstep {
 
@@ -88,6 +89,18 @@ public:
                     parameter.map.granule());
             }
         return sum;
+    }
+
+    /// Of the gradients that this rank owns, the key of the first in the order of backward that is not finite.
+    std::uint64_t first_nonfinite() const {
+        for (std::size_t u = units_.size(); u-- > 0;)
+            for (std::size_t p = units_[u].parameters.size(); p-- > 0;) {
+                Range const range = intersect(units_[u].parameters[p].range(), owned_[u].range);
+                if (!all_finite(std::span<Master const>(
+                        owned_[u].gradients.subspan(range.empty() ? 0 : range.begin - owned_[u].range.begin, range.size()))))
+                    return NonFinite::key(NonFinite::In::sum, units_.size() - 1 - u, u, p);
+            }
+        return NonFinite::key(NonFinite::In::nothing);
     }
 
     /// A number that changes when any owned master does.

@@ -14,6 +14,7 @@
 #include "lockstep/state/bucket.hpp"
 #include "lockstep/state/version.hpp"
 #include "lockstep/train/gradient_tree.hpp"
+#include "lockstep/train/nonfinite.hpp"
 #include "lockstep/train/trainer_options.hpp"
 
 namespace lockstep {
@@ -46,9 +47,12 @@ public:
     }
     std::size_t micro_steps(data::Batch const& batch) const noexcept { return batch.sequences / micro_batch(batch); }
 
-    /// Before the first micro-step of a step that leads away from `version`.
-    void restart(data::Batch const& batch, state::Version version) {
-        version_ = version;
+    /// Before the first micro-step of a step that leads away from `version`. `looks`: at each gradient, whether it is finite.
+    void restart(data::Batch const& batch, state::Version version, bool looks = false) {
+        version_         = version;
+        looks_           = looks;
+        contributions_   = 0;
+        first_nonfinite_ = NonFinite::key(NonFinite::In::nothing);
         tree_.restart(micro_steps(batch));
     }
 
@@ -56,9 +60,9 @@ public:
     tensor::View<Compute, 2> forward(data::Batch const& batch, std::size_t m, parallel::Phase phase = parallel::Phase::forward) {  // (N,C)
         workspace_.rewind({});
         auto x = with_unit(root, phase, batch, m,
-                           [&](Pass& pass) { return model_.embed(pass, rows(batch.tokens, batch, m), saved_); });  // (N,C)
-        for (std::size_t layer = 0; layer < layers(); ++layer)
-            x = with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block(layer, pass, x, saved_); });  // (N,C)
+                           [&](Pass& pass) { return blocks(pass, model_.embed(pass, rows(batch.tokens, batch, m), saved_)); });  // (N,C)
+        for (std::size_t unit = 1; unit < units(); ++unit)
+            x = with_unit(unit, phase, batch, m, [&](Pass& pass) { return blocks(pass, x); });  // (N,C)
         return x;
     }
 
@@ -73,14 +77,11 @@ public:
 
         ExactSum loss;
         auto     dx = with_unit(root, phase, batch, m, [&](Pass& pass) {
-            return model_.loss_backward(pass, x, rows(batch.labels, batch, m), factor, saved_, loss);
+            auto const first = model_.loss_backward(pass, x, rows(batch.labels, batch, m), factor, saved_, loss);  // (N,C)
+            return blocks_backward(pass, keep(mark, first), mark);
         });  // (N,C)
-        dx          = workspace_.keep(mark, dx);
-        for (std::size_t layer = layers(); layer-- > 0;) {
-            dx =
-                with_unit(1 + layer, phase, batch, m, [&](Pass& pass) { return model_.block_backward(layer, pass, dx, saved_); });  // (N,C)
-            dx = workspace_.keep(mark, dx);
-        }
+        for (std::size_t unit = units(); unit-- > 1;)
+            dx = with_unit(unit, phase, batch, m, [&](Pass& pass) { return blocks_backward(pass, dx, mark); });  // (N,C)
         with_unit(root, phase, batch, m, [&](Pass& pass) { model_.embed_backward(pass, dx, saved_); });
         tree_.add(m, strategy_);  // does nothing but with TrainerOptions::reproducible
         return loss;
@@ -104,13 +105,35 @@ public:
         return {row.begin(), row.end()};
     }
 
+    /// The key of the first gradient of this rank that was not finite, where `restart` was told to look.
+    std::uint64_t first_nonfinite() const noexcept { return first_nonfinite_; }
+
     Saved const& saved() const noexcept { return saved_; }
 
 private:
     using Pass  = nn::Pass<Compute, Storage>;
     using Event = observe::Event;
 
-    static constexpr std::size_t root = 0;  // unit 0; block l is unit 1 + l
+    static constexpr std::size_t root = 0;  // of the units; it may hold blocks too
+
+    /// The blocks of the unit that a pass has at hand.
+    tensor::View<Compute, 2> blocks(Pass& pass, tensor::View<Compute, 2> x) {  // (N,C)
+        Range const layers = nn::blocks_of(model_, pass.index);
+        for (std::size_t layer = layers.begin; layer < layers.end; ++layer) x = model_.block(layer, pass, x, saved_);
+        return x;
+    }
+    /// Of what they make nothing stays behind the mark but the result.
+    template <class Mark>
+    tensor::View<Compute, 2> blocks_backward(Pass& pass, tensor::View<Compute, 2> dx, Mark mark) {  // (N,C)
+        Range const layers = nn::blocks_of(model_, pass.index);
+        for (std::size_t layer = layers.end; layer-- > layers.begin;) dx = keep(mark, model_.block_backward(layer, pass, dx, saved_));
+        return dx;
+    }
+    template <class Mark>
+    tensor::View<Compute, 2> keep(Mark mark, tensor::View<Compute, 2> dx) {  // (N,C)
+        memory_curve_.sample(workspace_);                                    // the most that what made dx has taken
+        return workspace_.keep(mark, dx);
+    }
 
     /// Acquires a unit, runs part of the model with it, releases it.
     template <class Body>
@@ -149,6 +172,7 @@ private:
 
     /// A module has added its gradient of a parameter; the bucket that this completes starts to travel.
     void contributed(std::size_t unit, nn::ParameterIndex parameter) {
+        if (looks_) look_at(unit, parameter);
         if (!reducing_) return;
         auto const bucket = readiness_.contributed(unit, parameter);
         if (!bucket) return;
@@ -158,7 +182,14 @@ private:
         strategy_.reduce(*bucket);
     }
 
-    std::size_t                   layers() const noexcept { return model_.units().size() - 1; }
+    void look_at(std::size_t unit, nn::ParameterIndex parameter) {
+        Range const range = model_.units()[unit].parameters[parameter].range();
+        if (!all_finite(std::span<Master const>(strategy_.gradients(unit).subspan(range.begin, range.size()))))
+            first_nonfinite_ = std::min(first_nonfinite_, NonFinite::key(NonFinite::In::gradient, contributions_, unit, parameter));
+        ++contributions_;
+    }
+
+    std::size_t                   units() const noexcept { return model_.units().size(); }
     std::span<std::int32_t const> rows(std::span<std::int32_t const> all, data::Batch const& batch, std::size_t m) const {
         std::size_t const count = micro_batch(batch) * batch.length;
         return all.subspan(m * count, count);
@@ -172,8 +203,11 @@ private:
     typename Storage::Workspace   workspace_;
     Saved                         saved_;
     observe::MemoryCurve          memory_curve_;
-    state::Version                version_  = 0;
-    bool                          reducing_ = false;  // whether the present micro-step's gradients travel
+    state::Version                version_         = 0;
+    bool                          reducing_        = false;  // whether the present micro-step's gradients travel
+    bool                          looks_           = false;  // at each gradient
+    std::size_t                   contributions_   = 0;
+    std::uint64_t                 first_nonfinite_ = NonFinite::key(NonFinite::In::nothing);
 };
 
 }  // namespace lockstep

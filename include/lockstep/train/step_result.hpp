@@ -8,6 +8,7 @@
 #include "lockstep/observe/ledger.hpp"
 #include "lockstep/observe/step_clock.hpp"
 #include "lockstep/state/version.hpp"
+#include "lockstep/train/nonfinite.hpp"
 
 namespace lockstep {
 
@@ -65,9 +66,10 @@ struct StepResult {
     std::uint64_t      valid_tokens  = 0;  // of all ranks
     bool               applied       = false;
     Skip               skip          = Skip::no;
-    double             loss_scale    = 1;  // that the step ran with
-    observe::StepTimes times;              // of this rank
-    std::uint64_t      bytes_sent = 0;     // by this rank
+    NonFinite          nonfinite;       // where skip says so
+    double             loss_scale = 1;  // that the step ran with
+    observe::StepTimes times;           // of this rank
+    std::uint64_t      bytes_sent = 0;  // by this rank
     StepCommunication  communication;
     MemoryPeaks        memory;
 };

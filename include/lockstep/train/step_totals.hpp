@@ -37,6 +37,7 @@ public:
     /// Makes loss and squares those of all ranks, and raises a peer error where their learning rates differ. Collective.
     template <class Strategy>
     void sum(Strategy& strategy, double learning_rate) {
+        own_loss_finite_        = std::isfinite(loss.value());
         auto const         rate = std::bit_cast<std::uint64_t>(learning_rate);
         std::int64_t const mark = static_cast<std::int64_t>(digest(0, rate) >> 40);
         std::copy_n(loss.limbs().begin(), ExactSum::words, words_.begin());
@@ -52,6 +53,9 @@ public:
         squares = ExactSum(words.template subspan<ExactSum::words, ExactSum::words>());
     }
 
+    /// The loss of this rank before the sum.
+    bool own_loss_finite() const noexcept { return own_loss_finite_; }
+
     /// Mean over the valid tokens; 0 where there are none.
     double mean_loss() const noexcept { return valid_tokens() == 0 ? 0.0 : loss.value() / static_cast<double>(valid_tokens()); }
 
@@ -61,6 +65,7 @@ public:
 private:
     std::array<std::int64_t, 2>                       counts_{};  // valid tokens, tokens
     std::array<std::int64_t, 2 * ExactSum::words + 2> words_{};
+    bool                                              own_loss_finite_ = true;
 
     static constexpr std::size_t marks = 2 * ExactSum::words;  // where those of the learning rate lie
 };

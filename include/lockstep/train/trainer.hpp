@@ -117,6 +117,8 @@ public:
 
             StepResult result = describe_step(learning_rate);
             auto const scale  = spend(Event::clip, [&] { return verdict(result); });
+            skipped_          = result.skip == Skip::nonfinite;
+            if (skipped_) spend(Event::drain, [&] { result.nonfinite = first_nonfinite(); });
             spend(Event::update, [&] {
                 if (result.applied)
                     masters_.update(optimizer_, {version_ + 1, learning_rate, scale});
@@ -227,7 +229,7 @@ private:
         timing_.restart();
         memory_.restart();
         totals_.restart(batch);
-        passes_.restart(batch, version_);
+        passes_.restart(batch, version_, skipped_);
         sent_before_ = strategy_.bytes_sent();
     }
 
@@ -246,6 +248,13 @@ private:
             result.skip = Skip::nonfinite;
         result.applied = result.skip == Skip::no;
         return clip.gradient_scale.value_or(0);
+    }
+
+    /// Of all ranks, by what each has seen. Collective.
+    NonFinite first_nonfinite() const {
+        std::uint64_t const own = totals_.own_loss_finite() ? std::min(passes_.first_nonfinite(), masters_.first_nonfinite())
+                                                            : NonFinite::key(NonFinite::In::loss);
+        return NonFinite::least(strategy_.gather_values(own));
     }
 
     StepResult describe_step(double learning_rate) const {
@@ -286,6 +295,7 @@ private:
     MemoryWatch    memory_;
     std::uint64_t  sent_before_ = 0;
     bool           began_       = false;  // the first step
+    bool           skipped_     = false;  // the last step, because its numbers were not finite
 };
 
 }  // namespace lockstep
