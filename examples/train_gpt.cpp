@@ -3,9 +3,12 @@
 #include <csignal>
 #include <cstdio>
 #include <numeric>
+#include <string>
 
 #include "lockstep/comm/environment.hpp"
+#include "lockstep/core/escape.hpp"
 #include "lockstep/plan/flops.hpp"
+#include "lockstep/report/last_events.hpp"
 #include "lockstep/report/machine.hpp"
 #include "lockstep/runtime/cores.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -74,6 +77,16 @@ void check_memory(Settings const& s, double ranks, double here) {
     }
 }
 
+/// Beside the metrics, for whoever asks why a rank came no further.
+void leave_last_events(Settings const& settings, int rank) {
+    if (settings.metrics.empty()) return;
+    try {
+        lockstep::report::write_last_events(settings.metrics + ".rank" + std::to_string(rank) + ".events.jsonl");
+    } catch (lockstep::Error const& error) {
+        std::fprintf(stderr, "rank %d: %s\n", rank, lockstep::escaped(error.what()).c_str());
+    }
+}
+
 MakeTrainer* maker(Precision precision) {
     switch (precision) {
         case Precision::fp32:
@@ -106,7 +119,12 @@ int main(int argc, char** argv) {
             complete(settings, world);
             int const here = world.node().size();
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
-            run(settings, world, maker(settings.precision));
+            try {
+                run(settings, world, maker(settings.precision));
+            } catch (lockstep::Error const& error) {
+                if (error.fault() == lockstep::Fault::peer) leave_last_events(settings, world.rank());
+                throw;
+            }
         }
         if (world.rank() == 0) report_lost_output();
         return 0;

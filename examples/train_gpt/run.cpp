@@ -104,6 +104,9 @@ ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator con
     add("step", s.global_batch, " sequences", ranks == 1 ? "" : ls::sentence(" over all ranks, ", s.global_batch / ranks, " a rank"), ", ",
         s.micro_batch, " at once, ", precisions[static_cast<int>(s.precision)], ", ", optimizers[static_cast<int>(s.optimizer)], ", ",
         name(s.strategy), s.strategy == Strategy::hybrid ? ls::sentence(" in groups of ", s.parallel.shard_group) : "",
+        s.unit_blocks == 1   ? ""
+        : s.unit_blocks == 0 ? ", the whole model one unit"
+                             : ls::sentence(", units of ", s.unit_blocks, " blocks"),
         s.reproducible ? ", reproducible" : "");
     add("data", data.train.name(), ", ", data.train.size(), " tokens",
         data.held_out ? ls::sentence(", ", data.held_out->size(), " held out") : "");
@@ -259,6 +262,7 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
     terminal.header(header);
     if (!settings.resume.empty()) {
         terminal.line(ls::sentence("resumed from version ", trainer.version(), " of ", settings.resume));
+        if (!settings.init.empty()) terminal.line("--init is not loaded: the weights are those of --resume");
         if (std::string const changed = what_changed(resumed.configuration, configuration); !changed.empty())
             terminal.line("changed since it was saved: " + changed);
     }
@@ -275,7 +279,8 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
         fetched = ms_of(Clock::now() - start);
     };
     ls::together(world, fetch);
-    int stopped = common_signal(world);
+    int           stopped = common_signal(world);
+    ls::NonFinite first_seen;  // of the steps that were skipped in a row
     while (stopped == 0 && trainer.version() < settings.steps) {
         observed.begin_step(trainer.version() + 1);
         auto const           start  = Clock::now();
@@ -295,10 +300,12 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
         });
         position.next_sample += settings.global_batch;
         position.skipped_in_a_row = result.applied ? 0 : position.skipped_in_a_row + 1;
+        if (position.skipped_in_a_row == 1 || result.nonfinite.in < first_seen.in) first_seen = result.nonfinite;
         if (result.applied && result.version % settings.check_replicas == 0) trainer.check_replicas();
         if (position.skipped_in_a_row >= settings.max_skips)
             ls::training_error("training: ", settings.max_skips, " steps in a row were skipped at version ", result.version, ": ",
-                               name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")");
+                               name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")",
+                               result.skip == ls::Skip::nonfinite ? ", first seen in " + describe(first_seen, trainer.units()) : "");
         saving.after_step(result, position);
         stopped = common_signal(world);
     }

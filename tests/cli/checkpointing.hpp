@@ -102,7 +102,7 @@ public:
         return true;
     }
     Ended const& end() {
-        thread_.join();
+        if (thread_.joinable()) thread_.join();
         return ended_;
     }
 

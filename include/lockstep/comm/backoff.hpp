@@ -2,6 +2,7 @@
 // Waiting that leaves the core to others: ranks may outnumber cores.
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 
@@ -10,24 +11,47 @@
 
 namespace lockstep::comm {
 
-/// What a wait that lasts asks again and again: whether it still makes sense. It gets the time at which the wait began, holds the turn to
-/// call MPI, and raises an error where the wait would never end. One a process; empty where nobody has set it.
-struct LongWait {
+/// What this process knows of the other ranks, and they of it. One a process; empty where there is no environment with several ranks.
+struct OtherRanks {
     using Time = std::chrono::steady_clock::time_point;
 
-    void* object                            = nullptr;
-    void (*check)(void* object, Time since) = nullptr;
+    /// What is called holds the turn to call MPI.
+    struct Verbs {
+        void (*attend)(void* object)                                                     = nullptr;
+        void (*check)(void* object, Time since)                                          = nullptr;
+        std::string (*give_up)(void* object, std::string const& sentence, std::uint64_t) = nullptr;
+    };
+    void* object = nullptr;
+    Verbs verbs;
 
-    void operator()(Time since) const {
-        if (check == nullptr) return;
+    bool known() const noexcept { return object != nullptr; }
+
+    /// Hears them and lets them hear; to be called about once a `period`.
+    void attend() const {
+        if (!known()) return;
         Turn const turn;
-        check(object, since);
+        verbs.attend(object);
     }
+    /// Raises an error where a wait that began at `since` would never end. Attends too.
+    void check(Time since) const {
+        if (!known()) return;
+        Turn const turn;
+        verbs.check(object, since);
+    }
+    /// The report of a wait that took too long: the sentence, who is missing in the operation of that number (0 where it has none), and a
+    /// line for each rank. The others learn that this rank has given up.
+    std::string give_up(std::string const& sentence, std::uint64_t number) const {
+        if (!known()) return sentence + ", which another rank has not joined or not ended";
+        Turn const turn;
+        return verbs.give_up(object, sentence, number);
+    }
+
+    static constexpr std::chrono::milliseconds period{100};
 };
-inline LongWait long_wait;
+inline OtherRanks other_ranks;
 
 /// Pauses between two tests of something that another rank will finish: first not at all, then it yields, then it also sleeps.
-/// MPI moves data only while it is called, so even a long wait sleeps after every few tests only. Raises what `long_wait` raises.
+/// MPI moves data only while it is called, so even a long wait sleeps after every few tests only. Raises what `other_ranks` raises.
 class Backoff {
 public:
     void pause() {
@@ -35,7 +59,7 @@ public:
         if (pauses_ <= spins) return;
         if (pauses_ <= yields || pauses_ % tests_per_sleep != 0) return std::this_thread::yield();
         std::this_thread::sleep_for(std::chrono::microseconds(50));
-        if (pauses_ % tests_per_check == 0) long_wait(since_);
+        if (pauses_ % tests_per_check == 0) other_ranks.check(since_);
     }
 
 private:
@@ -44,8 +68,8 @@ private:
     static constexpr unsigned tests_per_sleep = 8;
     static constexpr unsigned tests_per_check = 512;  // some milliseconds
 
-    unsigned       pauses_ = 0;
-    LongWait::Time since_  = std::chrono::steady_clock::now();
+    unsigned         pauses_ = 0;
+    OtherRanks::Time since_  = std::chrono::steady_clock::now();
 };
 
 /// How long a wait may take, seconds.
@@ -59,11 +83,11 @@ public:
     bool passed() const { return Clock::now() - begin_ > std::chrono::duration<double>(seconds_); }
     auto begin() const noexcept { return begin_; }
 
-    /// The peer error of a wait that was too long: which rank waited for what.
+    /// The peer error of a wait that was too long: which rank waited for what, and what it knows of the others.
     template <class What>
     [[noreturn]] void raise(std::size_t rank, What const& what, std::uint64_t number = 0) const {
         std::string const which = number == 0 ? std::string() : sentence(", operation ", number, " of this rank");
-        peer_error("rank ", rank, ": waited ", seconds_, " s for ", what, which, ", which another rank has not joined or not ended");
+        throw Error(Fault::peer, other_ranks.give_up(sentence("rank ", rank, ": waited ", seconds_, " s for ", what, which), number));
     }
 
 private:

@@ -13,9 +13,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/watchdog.hpp"
 #include "lockstep/core/escape.hpp"
 
 namespace lockstep::comm {
@@ -72,10 +74,14 @@ private:
         if (level < MPI_THREAD_SERIALIZED)
             input_error("MPI was initialised with thread level ", level, ", expected MPI_THREAD_SERIALIZED, which is ",
                         MPI_THREAD_SERIALIZED);
-        world_    = Communicator{duplicate(MPI_COMM_WORLD)};
-        farewell_ = duplicate(MPI_COMM_WORLD);
-        last_.resize(static_cast<std::size_t>(farewell_.size()));
-        if (last_.size() > 1) long_wait = {this, [](void* self, Time since) { static_cast<Environment*>(self)->check_others(since); }};
+        world_ = Communicator{duplicate(MPI_COMM_WORLD)};
+        watchdog_.emplace(duplicate(MPI_COMM_WORLD), owns_);
+        if (watchdog_->ranks() > 1)
+            other_ranks = {this,
+                           {.attend  = [](void* self) { static_cast<Environment*>(self)->watchdog_->attend(); },
+                            .check   = [](void* self, Time since) { static_cast<Environment*>(self)->check_others(since); },
+                            .give_up = [](void* self, std::string const& sentence,
+                                          std::uint64_t number) { return static_cast<Environment*>(self)->give_up(sentence, number); }}};
     }
 
     static Endpoint duplicate(MPI_Comm communicator) {
@@ -86,79 +92,95 @@ private:
 
     using Time = std::chrono::steady_clock::time_point;
 
-    struct Last {  // what each rank tells the others at its end
-        std::uint64_t sentence = 0;
-        std::int64_t  code     = 0;
-        std::int64_t  ended    = 0;
-    };
-
-    /// Raises an error in a wait that began at `since` where other ranks have ended. Where one has failed, that one ends the job. The
-    /// caller holds the turn to call MPI.
+    /// Raises an error in a wait that began at `since` where other ranks have ended. Where one has failed, that one ends the job, unless it
+    /// has waited too long: then this rank shows its side of it.
     void check_others(Time since) {
+        watchdog_->attend();
         if (concluded_ || std::uncaught_exceptions() > exceptions_) return;
-        for (int arrived = 1; arrived != 0;) {
-            MPI_Status status;
-            MPI_Iprobe(MPI_ANY_SOURCE, farewell_tag, farewell_.handle(), &arrived, &status);
-            if (arrived == 0) break;
-            MPI_Recv(&last_[static_cast<std::size_t>(status.MPI_SOURCE)], sizeof(Last), MPI_BYTE, status.MPI_SOURCE, farewell_tag,
-                     farewell_.handle(), MPI_STATUS_IGNORE);
-            ended_at_ = std::chrono::steady_clock::now();
-        }
-        std::size_t ended = 0, first = 0;
-        for (std::size_t rank = last_.size(); rank-- > 0;) {
-            if (last_[rank].ended == 0) continue;
-            if (last_[rank].sentence != 0) return;
+        std::size_t const ranks = watchdog_->ranks();
+        std::size_t       ended = 0, first = 0;
+        for (std::size_t rank = ranks; rank-- > 0;) {
+            Watchdog::Word const& word = watchdog_->of(rank);
+            if (word.end == Watchdog::End::failed) return;
+            if (word.end == Watchdog::End::gave_up) {
+                gave_up_ = true;
+                throw Error(Fault::peer,
+                            sentence("rank ", rank, " has given up waiting, so does rank ", watchdog_->rank()) + watchdog_->report(0));
+            }
+            if (word.end == Watchdog::End::not_yet) continue;
             ++ended;
             first = rank;
         }
-        bool const last_one = ended + 1 == last_.size();
-        if (ended != 0 && std::chrono::steady_clock::now() - std::max(since, ended_at_) > (last_one ? patience : absence))
+        bool const last_one = ended + 1 == ranks;
+        if (ended != 0 && std::chrono::steady_clock::now() - std::max(since, watchdog_->ended_at()) > (last_one ? patience : absence))
             peer_error("rank ", first, " ended the program while ",
-                       last_.size() == 2 ? sentence("rank ", farewell_.rank(), " waits") : std::string("others wait"), " for it");
+                       ranks == 2 ? sentence("rank ", watchdog_->rank(), " waits") : std::string("others wait"), " for it");
+    }
+
+    std::string give_up(std::string const& sentence, std::uint64_t number) {
+        if (watchdog_->one_has_failed()) std::this_thread::sleep_for(patience + std::chrono::seconds(1));  // it says why, and ends the job
+        gave_up_                  = true;
+        std::string const missing = watchdog_->missing(number);
+        return sentence + ", " + missing + watchdog_->report(number);
     }
 
     /// Meets the other ranks at the end of the program; prints and aborts if this rank failed and they do not come.
     int conclude(std::string const& sentence, int code, bool names_rank = false) {
         concluded_               = true;
         bool const        failed = !sentence.empty();
-        auto const        mine   = static_cast<std::size_t>(farewell_.rank());
-        std::vector<Last> last   = last_;
-        last[mine]               = {failed ? std::hash<std::string>{}(sentence) | 1u : 0, code, 1};
-        Request meeting(farewell_, "the end of the program", 2 * last.size());
-        for (std::size_t rank = 0; rank < last.size(); ++rank)
-            if (rank != mine && last[rank].ended == 0)
-                meeting.receive(std::as_writable_bytes(std::span(&last[rank], 1)), static_cast<int>(rank), farewell_tag);
-        for (std::size_t rank = 0; rank < last.size(); ++rank)
-            if (rank != mine) meeting.send(std::as_bytes(std::span(&last[mine], 1)), static_cast<int>(rank), farewell_tag);
+        std::size_t const mine   = watchdog_->rank();
+        {
+            Turn const turn;
+            watchdog_->tell_end({.sentence = failed ? std::hash<std::string>{}(sentence) | 1u : 0,
+                                 .code     = code,
+                                 .end      = !failed    ? Watchdog::End::well
+                                             : gave_up_ ? Watchdog::End::gave_up
+                                                        : Watchdog::End::failed});
+        }
+        if (gave_up_) print(sentence, false);  // each rank has a report of its own
+        auto const all_ended = [&] {
+            Turn const turn;
+            return watchdog_->all_ended();
+        };
         auto const deadline = std::chrono::steady_clock::now() + patience;
-        for (Backoff backoff; !meeting.test(); backoff.pause())
+        for (Backoff backoff; !all_ended(); backoff.pause())
             if (failed && std::chrono::steady_clock::now() > deadline) {
-                print(sentence, false);
+                if (!gave_up_) print(sentence, false);
                 abort_job(code);
             }
 
-        bool first = true, alike = true;
-        for (std::size_t rank = 0; rank < last.size(); ++rank) {
-            bool const same = last[rank].sentence == last[mine].sentence;
-            alike           = alike && same;
-            first           = first && !(same && rank < mine);
+        bool         first = true, alike = true;
+        std::int64_t code_of_first = 0;
+        for (std::size_t rank = 0; rank < watchdog_->ranks(); ++rank) {
+            Watchdog::Word const& word = watchdog_->of(rank);
+            bool const            same = word.sentence == watchdog_->of(mine).sentence;
+            alike                      = alike && same;
+            first                      = first && !(same && rank < mine);
+            failed_                    = failed_ || word.sentence != 0;
+            if (code_of_first == 0) code_of_first = word.code;
         }
-        if (failed && first) print(sentence, alike && !names_rank);
-        for (Last const& other : last) failed_ = failed_ || other.sentence != 0;
-        for (Last const& other : last)
-            if (other.code != 0) return static_cast<int>(other.code);
-        return code;
+        if (failed && first && !gave_up_) print(sentence, alike && !names_rank);
+        return static_cast<int>(code_of_first);
     }
 
-    /// One line, with the rank unless all raised it or it begins with it already.
+    /// With the rank unless all raised it or it begins with it already. One line; that of a rank that has given up waiting has more, one a
+    /// rank.
     void print(std::string const& sentence, bool alike) const {
-        std::string const rank = lockstep::sentence("rank ", farewell_.rank(), ": ");
-        std::fprintf(stderr, "%s%s\n", alike || sentence.starts_with(rank) ? "" : rank.c_str(), escaped(sentence).c_str());
+        std::string const rank = lockstep::sentence("rank ", watchdog_->rank(), ": ");
+        std::string       text = alike || sentence.starts_with(rank) ? "" : rank;
+        for (std::string_view rest = sentence;;) {
+            std::size_t const end = rest.find("\n    rank ");  // a line of a report
+            text += escaped(rest.substr(0, end));
+            if (end == rest.npos) break;
+            text += '\n';
+            rest.remove_prefix(end + 1);
+        }
+        std::fprintf(stderr, "%s\n", text.c_str());
     }
 
     void end() noexcept {
         if (!owns_) {
-            if (long_wait.object == this) long_wait = {};
+            if (other_ranks.object == this) other_ranks = {};
             return;
         }
         try {
@@ -168,9 +190,9 @@ private:
             std::fprintf(stderr, "%s\n", error.what());
             abort_job(static_cast<int>(error.fault()));
         }
-        if (long_wait.object == this) long_wait = {};
-        world_    = Communicator{Endpoint{}};
-        farewell_ = Endpoint{};
+        if (other_ranks.object == this) other_ranks = {};
+        world_ = Communicator{Endpoint{}};
+        watchdog_.reset();
         std::optional<Silence> silence;
         if (failed_) silence.emplace();  // what is left of abandoned operations is known
         MPI_Finalize();
@@ -181,12 +203,9 @@ private:
     bool         failed_     = false;  // some rank did
     int          exceptions_ = std::uncaught_exceptions();
     Communicator world_{Endpoint{}};
-    Endpoint     farewell_;
 
-    std::vector<Last> last_;        // of the others, what has arrived before this rank's end
-    Time              ended_at_{};  // when the last of it arrived
-
-    static constexpr int farewell_tag = 1;
+    std::optional<Watchdog> watchdog_;
+    bool                    gave_up_ = false;  // this rank has waited too long
 };
 
 }  // namespace lockstep::comm

@@ -15,6 +15,7 @@
 
 #include "lockstep/comm/backoff.hpp"
 #include "lockstep/comm/task.hpp"
+#include "lockstep/comm/watchdog.hpp"
 #include "lockstep/comm/wire.hpp"  // Progress
 #include "lockstep/observe/timeline.hpp"
 
@@ -37,6 +38,10 @@ public:
     };
 
     explicit ProgressEngine(Settings const& settings) : settings_(settings) {
+        {
+            Turn const turn;
+            issue_log = &log_;
+        }
         if (policy() == Progress::thread) thread_ = std::thread([this, timeline = &observe::timeline()] { run(*timeline); });
     }
     ProgressEngine(ProgressEngine const&)            = delete;
@@ -44,6 +49,8 @@ public:
     ~ProgressEngine() {
         settle();
         stop();
+        Turn const turn;
+        if (issue_log == &log_) issue_log = nullptr;
     }
 
     Progress policy() const noexcept { return settings_.policy; }
@@ -55,6 +62,8 @@ public:
         task.next_      = nullptr;
         task.busy_.store(true, std::memory_order_relaxed);
         Subject const& subject = task.subject_;
+        log_.issued(issued_, subject);
+        log_.issuer(observe::track());
         observe::mark(observe::issue_of(subject.transfer()), subject.index, subject.part, subject.bytes);
         std::unique_lock lock(mutex_);
         ++unfinished_;
@@ -171,6 +180,7 @@ private:
         accept();
         try {
             pass();
+            attend();
         } catch (...) {
             failure_ = std::current_exception();
             raise();
@@ -189,9 +199,16 @@ private:
             accept();
             if (stopping_) return;
             if (active_ == nullptr || failure_) {
-                asleep_ = true;
-                awake_.wait(lock, [&] { return stopping_ || (submitted_ != nullptr && !failure_); });
-                asleep_ = false;
+                auto const called = [&] { return stopping_ || (submitted_ != nullptr && !failure_); };
+                asleep_           = true;
+                if (!other_ranks.known()) awake_.wait(lock, called);
+                bool const idle = !awake_.wait_for(lock, OtherRanks::period, called);
+                asleep_         = false;
+                if (idle) {
+                    lock.unlock();
+                    attend();
+                    lock.lock();
+                }
                 continue;
             }
             if (waiting_ && wait_begins_->passed()) {
@@ -199,14 +216,17 @@ private:
                 finished_.notify_all();
                 continue;
             }
-            bool const           waiting = waiting_;
-            LongWait::Time const since   = waiting ? wait_begins_->begin() : LongWait::Time();
+            bool const             waiting = waiting_;
+            OtherRanks::Time const since   = waiting ? wait_begins_->begin() : OtherRanks::Time();
             lock.unlock();
             bool               moved = false;
             std::exception_ptr failure;
             try {
                 moved = pass();
-                if (waiting && still > yields && still % passes_per_check == 0) long_wait(since);
+                if (waiting && still > yields && still % passes_per_check == 0)
+                    other_ranks.check(since);
+                else
+                    attend();
             } catch (...) {
                 failure = std::current_exception();
             }
@@ -223,6 +243,15 @@ private:
                 if (!waiting_) still = 0;
             }
         }
+    }
+
+    /// Now and then.
+    void attend() {
+        if (!other_ranks.known()) return;
+        auto const now = std::chrono::steady_clock::now();
+        if (now - attended_ < OtherRanks::period) return;
+        attended_ = now;
+        other_ranks.attend();
     }
 
     /// Steps all tasks once; true if one of them moved.
@@ -252,7 +281,8 @@ private:
     }
 
     void finish(Task& task) {
-        task.finished_as_      = ++count_finished_;
+        task.finished_as_ = ++count_finished_;
+        log_.finished(count_finished_);
         Subject const& subject = task.subject_;
         observe::record({.event = subject.transfer(),
                          .part  = static_cast<std::uint16_t>(subject.part),
@@ -295,8 +325,11 @@ private:
     bool          raised_ = false;  // the failure has reached the program
 
     // The engine's own.
-    Task*         active_         = nullptr;
-    std::uint64_t count_finished_ = 0;
+    Task*            active_         = nullptr;
+    std::uint64_t    count_finished_ = 0;
+    OtherRanks::Time attended_{};
+
+    IssueLog log_;
 
     // Shared.
     std::mutex              mutex_;

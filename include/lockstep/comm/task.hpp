@@ -48,8 +48,9 @@ struct Subject {
     }
 };
 
-/// "the AllGather of unit 3 (4096 bytes from this rank)".
+/// "the AllGather of unit 3 (4096 bytes from this rank)", "the sum of counts".
 inline std::ostream& operator<<(std::ostream& out, Subject const& subject) {
+    if (subject.collective == Collective::sum) return out << "the sum of " << subject.of;
     return out << "the " << name(subject.collective) << " of " << subject.of << ' ' << subject.index << " (" << subject.bytes
                << " bytes from this rank)";
 }

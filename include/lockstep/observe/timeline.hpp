@@ -147,6 +147,7 @@ class Span {
 public:
     explicit Span(Event event, std::size_t index = 0, std::size_t part = 0, std::uint64_t bytes = 0)
         : track_(track()), record_{event, static_cast<std::uint16_t>(part), static_cast<std::uint32_t>(index), timeline().now(), 0, bytes} {
+        outside_ = track_.open(event, record_.index, record_.begin);
         if (track_.clock != nullptr) before_ = track_.clock->enter(activity_of(event), record_.begin);
     }
     Span(Span const&)            = delete;
@@ -154,13 +155,15 @@ public:
     ~Span() {
         record_.end = timeline().now();
         track_.record(record_);
+        track_.reopen(outside_);
         if (track_.clock != nullptr) track_.clock->enter(before_, record_.end);
     }
 
 private:
-    Track&   track_;
-    Record   record_;
-    Activity before_ = Activity::other;
+    Track&      track_;
+    Record      record_;
+    Track::Open outside_;
+    Activity    before_ = Activity::other;
 };
 
 /// Spans of the calling thread are booked in this clock for the length of a scope.

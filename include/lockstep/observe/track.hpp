@@ -13,6 +13,17 @@
 
 namespace lockstep::observe {
 
+/// What a thread is in the middle of.
+struct Doing {
+    Event         event       = Event::step;  // the innermost span
+    std::uint32_t index       = 0;
+    bool          open        = false;  // whether there is one
+    Nanoseconds   since       = 0;
+    Event         phase       = Event::step;  // the last span of compute, update or data that began
+    std::uint32_t phase_index = 0;
+    std::uint64_t version     = 0;  // that began last
+};
+
 /// Keeps the latest `capacity` records. Writing takes no lock and no memory.
 class Track {
 public:
@@ -39,6 +50,7 @@ public:
         slot[3].store(r.bytes, std::memory_order_release);
         written_.store(at + 1, std::memory_order_release);
         issued_ += is_issue(r.event);
+        if (r.event == Event::version) version_.store(r.index, std::memory_order_relaxed);
     }
 
     /// Collectives issued by this thread so far: the same number on all ranks, even where records were lost.
@@ -46,7 +58,37 @@ public:
 
     StepClock* clock = nullptr;  // that spans of this thread are booked in
 
+    /// What is open: a span sets it when it begins, and sets back what was there when it ends.
+    struct Open {
+        std::uint64_t what  = closed;
+        Nanoseconds   since = 0;
+    };
+    Open open(Event event, std::uint32_t index, Nanoseconds since) noexcept {
+        Open const before{open_.load(std::memory_order_relaxed), since_.load(std::memory_order_relaxed)};
+        reopen({packed(event, index), since});
+        Activity const activity = activity_of(event);
+        if (activity == Activity::compute || activity == Activity::update || activity == Activity::data)
+            phase_.store(packed(event, index), std::memory_order_relaxed);
+        return before;
+    }
+    void reopen(Open open) noexcept {
+        open_.store(open.what, std::memory_order_relaxed);
+        since_.store(open.since, std::memory_order_relaxed);
+    }
+
     // Of any thread.
+
+    /// Its parts may belong to two moments, one right behind the other.
+    Doing doing() const noexcept {
+        std::uint64_t const what = open_.load(std::memory_order_relaxed), phase = phase_.load(std::memory_order_relaxed);
+        Doing               doing{.since = since_.load(std::memory_order_relaxed), .version = version_.load(std::memory_order_relaxed)};
+        doing.open        = what != closed;
+        doing.event       = doing.open ? static_cast<Event>(what & 0xFF) : Event::step;
+        doing.index       = doing.open ? static_cast<std::uint32_t>(what >> 32) : 0;
+        doing.phase       = static_cast<Event>(phase & 0xFF);
+        doing.phase_index = static_cast<std::uint32_t>(phase >> 32);
+        return doing;
+    }
 
     std::uint64_t written() const noexcept { return written_.load(std::memory_order_acquire); }
 
@@ -77,10 +119,17 @@ public:
 private:
     using Slot = std::array<std::atomic<std::uint64_t>, 4>;
 
+    static constexpr std::uint64_t closed = 0xFF;  // no event
+    static constexpr std::uint64_t packed(Event event, std::uint32_t index) noexcept {
+        return static_cast<std::uint64_t>(event) | std::uint64_t{index} << 32;
+    }
+
     std::size_t                number_;
     std::unique_ptr<Slot[]>    ring_;
     std::atomic<std::uint64_t> written_{0};
     std::uint64_t              issued_ = 0;
+    std::atomic<std::uint64_t> open_{closed}, phase_{packed(Event::step, 0)}, version_{0};
+    std::atomic<Nanoseconds>   since_{0};
     std::atomic<char const*>   name_{"thread"};
 };
 

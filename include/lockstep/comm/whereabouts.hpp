@@ -1,0 +1,124 @@
+#pragma once
+// Where a rank is in its work: what it tells the others while all goes well, so that they can say it when it no longer answers.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <type_traits>
+
+#include "lockstep/comm/task.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/observe/track.hpp"
+
+namespace lockstep::comm {
+
+/// What a rank has issued to its engine.
+struct IssuedOperation {
+    std::uint64_t bytes      = 0;  // that the rank sends
+    std::uint32_t index      = 0;  // of the unit or bucket
+    std::uint16_t part       = 0;
+    std::uint8_t  collective = 0;
+    std::uint8_t  padding    = 0;
+
+    bool same(IssuedOperation const& other) const noexcept {
+        return index == other.index && part == other.part && collective == other.collective;
+    }
+};
+inline std::ostream& operator<<(std::ostream& out, IssuedOperation const& operation) {
+    auto const collective = static_cast<Collective>(operation.collective);
+    return out << Subject{.collective = collective,
+                          .of         = collective == Collective::sum          ? "counts"
+                                        : collective == Collective::all_gather ? "unit"
+                                                                               : "bucket",
+                          .index      = operation.index,
+                          .part       = operation.part,
+                          .bytes      = operation.bytes};
+}
+
+struct Whereabouts {
+    static constexpr std::size_t remembered = 8;
+
+    std::uint64_t                           issued = 0, finished = 0;  // collectives of the engine
+    std::array<IssuedOperation, remembered> last{};                    // number n is last[n % remembered]
+    std::uint64_t                           version     = 0;
+    observe::Nanoseconds                    for_as_long = 0;  // as it has been in its span
+    std::uint32_t                           index = 0, phase_index = 0;
+    std::uint8_t                            event = 0, phase = 0;
+    std::uint8_t                            in_span = 0, has_engine = 0;
+    std::array<std::uint8_t, 4>             padding{};
+
+    bool has_issued(std::uint64_t number) const noexcept { return number <= issued; }
+    bool remembers(std::uint64_t number) const noexcept { return number != 0 && has_issued(number) && number + remembered > issued; }
+    IssuedOperation const& operation(std::uint64_t number) const noexcept { return last[number % remembered]; }
+
+    void set(observe::Doing const& doing, observe::Nanoseconds now) noexcept {
+        version     = doing.version;
+        event       = static_cast<std::uint8_t>(doing.event);
+        index       = doing.index;
+        phase       = static_cast<std::uint8_t>(doing.phase);
+        phase_index = doing.phase_index;
+        in_span     = doing.open;
+        for_as_long = doing.open ? now - doing.since : 0;
+    }
+};
+static_assert(std::is_trivially_copyable_v<Whereabouts>);  // it travels as bytes
+
+/// "in backward 3 for 0.2 s, version 17", "in AllGather wait 4 for 5.0 s (behind forward 3), version 17".
+inline std::ostream& operator<<(std::ostream& out, Whereabouts const& where) {
+    auto const of = [&](std::uint8_t event, std::uint32_t index) {
+        auto const e = static_cast<observe::Event>(event);
+        out << observe::name(e);
+        if (e == observe::Event::forward || e == observe::Event::backward || e == observe::Event::acquire) out << " of unit " << index;
+        if (e == observe::Event::gather_wait) out << " for unit " << index;
+        if (e == observe::Event::reduction_wait) out << " for bucket " << index;
+    };
+    if (where.in_span == 0) return out << "between two steps, version " << where.version;
+    out << "in ";
+    of(where.event, where.index);
+    out << " for " << static_cast<double>(where.for_as_long / 100'000'000) / 10 << " s";
+    if (where.phase != where.event && where.phase != static_cast<std::uint8_t>(observe::Event::step)) {
+        out << " (behind ";
+        of(where.phase, where.phase_index);
+        out << ')';
+    }
+    return out << ", version " << where.version;
+}
+
+/// Of one engine, written by the thread that issues and the one that finishes, read by any.
+class IssueLog {
+public:
+    void issued(std::uint64_t number, Subject const& subject) noexcept {
+        auto& entry = last_[number % Whereabouts::remembered];
+        entry[0].store(subject.bytes, std::memory_order_relaxed);
+        entry[1].store(subject.index | std::uint64_t{subject.part & 0xFFFF} << 32 | static_cast<std::uint64_t>(subject.collective) << 48,
+                       std::memory_order_relaxed);
+        issued_.store(number, std::memory_order_release);
+    }
+    void finished(std::uint64_t count) noexcept { finished_.store(count, std::memory_order_relaxed); }
+    void issuer(observe::Track const& track) noexcept { issuer_.store(&track, std::memory_order_relaxed); }
+
+    Whereabouts read(observe::Nanoseconds now) const noexcept {
+        Whereabouts where;
+        where.has_engine = 1;
+        where.issued     = issued_.load(std::memory_order_acquire);
+        where.finished   = finished_.load(std::memory_order_relaxed);
+        for (std::size_t i = 0; i < Whereabouts::remembered; ++i) {
+            std::uint64_t const what = last_[i][1].load(std::memory_order_relaxed);
+            where.last[i]            = {.bytes      = last_[i][0].load(std::memory_order_relaxed),
+                                        .index      = static_cast<std::uint32_t>(what),
+                                        .part       = static_cast<std::uint16_t>(what >> 32),
+                                        .collective = static_cast<std::uint8_t>(what >> 48)};
+        }
+        if (observe::Track const* const track = issuer_.load(std::memory_order_relaxed)) where.set(track->doing(), now);
+        return where;
+    }
+
+private:
+    std::array<std::array<std::atomic<std::uint64_t>, 2>, Whereabouts::remembered> last_{};
+    std::atomic<std::uint64_t>                                                     issued_{0}, finished_{0};
+    std::atomic<observe::Track const*>                                             issuer_{nullptr};
+};
+
+}  // namespace lockstep::comm
