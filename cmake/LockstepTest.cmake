@@ -20,6 +20,9 @@ endforeach()
 set(lockstep_test_environment "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp"
     "UBSAN_OPTIONS=print_stacktrace=1")
 set(lockstep_mpi_test_environment ${lockstep_test_environment} "ASAN_OPTIONS=detect_leaks=0")
+if("${CMAKE_CXX_FLAGS_DEBUG}" MATCHES "sanitize=thread")
+    list(APPEND lockstep_mpi_test_environment "UCX_MEM_EVENTS=n")  # its hooks run where a thread has lost its sanitizer already
+endif()
 
 # Puts tests/<room>/<name>_test.cpp into a program, whose name it returns in `program`: <room>.tests with the other tests of the room, or
 # <room>.mpi_tests for those that run on ranks. ALONE, a test is a program <room>.<name> of its own, which it needs where it replaces

@@ -1,5 +1,7 @@
 // The JSONL file: keys, types, what the numbers must have to do with each other.
 
+#include <sys/resource.h>
+
 #include "../report/metrics_keys.hpp"
 #include "program.hpp"
 
@@ -114,6 +116,42 @@ TEST_CASE("memory per parameter is what the formula says, where weights lie in r
     std::uint64_t const sharded = half.at(0).at("mem").at("optimizer").get<std::uint64_t>();
     CHECK(sharded <= 8 * (parameters / 2 + 3 * 64));  // the moments of half of each unit, give or take a granule
     CHECK(sharded >= 8 * (parameters / 2 - 3 * 64));
+}
+
+/// The most that a process of its own ever held in memory, bytes.
+std::size_t peak_resident(Words words) {
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    pid_t process = 0;
+    REQUIRE(posix_spawn(&process, arguments[0], &actions, nullptr, arguments.data(), environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+    int    status = 0;
+    rusage used{};
+    REQUIRE(::wait4(process, &status, 0, &used) == process);
+    REQUIRE(status == 0);
+    return static_cast<std::size_t>(used.ru_maxrss) * 1024;
+}
+
+TEST_CASE("what the process holds in memory is what the ledger says, within 5 % and 64 MiB") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(5000, 64)));
+    for (char const* precision : {"fp32", "bf16"}) {
+        Words const       flags{"--data", data,  "--vocab",        "64", "--seq",         "128", "--layers", "4", "--heads",  "6",
+                          "--dim",  "384", "--global-batch", "16", "--micro-batch", "16",  "--steps",  "3", "--sample", "0"};
+        std::size_t const resident =
+            peak_resident(Words{LOCKSTEP_TRAIN_GPT} + flags + Words{"--precision", precision, "--metrics", folder / "m.jsonl"});
+        std::size_t ledger = 0;
+        for (auto const& line : read_lines(folder / "m.jsonl")) ledger = std::max(ledger, line.at("mem_peak_bytes").get<std::size_t>());
+        CAPTURE(resident >> 20);
+        CAPTURE(ledger >> 20);
+        CHECK(ledger > std::size_t{150} << 20);
+        CHECK(resident < ledger + ledger / 20 + (std::size_t{64} << 20));
+        CHECK(resident + ledger / 20 + (std::size_t{64} << 20) > ledger);
+    }
 }
 
 TEST_CASE("a step without valid tokens is skipped on every rank and says so") {
