@@ -97,10 +97,11 @@ private:
         std::size_t     cleared  = 0;  // elements
     };
 
+    /// Starts and ends the jobs that were put off: without overlap, none runs beside compute.
     void flush() {
         for (Entry* const entry : deferred_) start(*entry);
+        for (Entry* const entry : deferred_) engine_.wait(*entry);
         deferred_.clear();
-        engine_.advance();
     }
 
     void start(Entry& entry) {
