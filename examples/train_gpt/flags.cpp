@@ -35,12 +35,12 @@ enum class Ends { closed, open_above };
 /// The flags, and which of them were given.
 class Flags {
 public:
-    explicit Flags(Settings& settings) : s_(settings) {
+    Flags() {
         app_.set_help_flag("-h,--help", "Print this and exit");
         app_.get_formatter()->column_width(44);
         for (Preset const& preset : presets) preset_names_.emplace_back(preset.name, std::string(preset.name));
 
-        choose("--preset", preset_, preset_names_, "Sizes, batch and steps by name; other flags win (demo)");
+        choose("--preset", also_.preset, preset_names_, "Sizes, batch and steps by name; other flags win (demo)");
         name("--data", s_.data, "Training tokens: .bin is an llm.c shard, anything else text (the project's own sources)");
         name("--val-data", s_.val_data, "Held-out tokens");
         real("--val-fraction", s_.val_fraction, 0, 1, Ends::open_above, "Part of --data that is held out, at its end");
@@ -69,7 +69,7 @@ public:
         choose("--precision", s_.precision,
                Words<Precision>{{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}},
                "Compute type; masters are fp32");
-        choose("--reduce-dtype", wire_, Words<ls::comm::Wire>{{"fp32", ls::comm::Wire::fp32}, {"bf16", ls::comm::Wire::bf16}},
+        choose("--reduce-dtype", also_.wire, Words<ls::comm::Wire>{{"fp32", ls::comm::Wire::fp32}, {"bf16", ls::comm::Wire::bf16}},
                "Gradients on the wire");
         choose("--optimizer", s_.optimizer,
                Words<Optimizer>{{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}, {"adamw", Optimizer::adamw}}, "Optimizer");
@@ -99,7 +99,7 @@ public:
                Words<ls::parallel::Reshard>{{"always", ls::parallel::Reshard::always}, {"never", ls::parallel::Reshard::never}},
                "When gathered weights are freed");
         count("--prefetch", s_.parallel.prefetch, 0, ls::state::ModelSizes::most_layers, "Units gathered ahead of use");
-        real("--bucket-mb", bucket_mb_, 0, 1e6, Ends::closed,
+        real("--bucket-mb", also_.bucket_mb, 0, 1e6, Ends::closed,
              "Gradient bucket of replicated in MB; 0: one parameter; the others reduce whole units");
         count("--unit-blocks", s_.unit_blocks, 0, ls::state::ModelSizes::most_layers,
               "Blocks that are gathered and reduced together; 0: the whole model");
@@ -107,13 +107,13 @@ public:
         choose("--reduction", s_.parallel.reduction,
                Words<ls::comm::Reduction>{{"ordered", ls::comm::Reduction::ordered}, {"vendor", ls::comm::Reduction::vendor}},
                "Who sums over the ranks: lockstep, the same bits for every cut, or MPI");
-        choose("--accumulate", accumulate_,
+        choose("--accumulate", also_.accumulate,
                Words<ls::parallel::Accumulate>{{"local", ls::parallel::Accumulate::local}, {"sharded", ls::parallel::Accumulate::sharded}},
                "Where micro-steps add up (by strategy)");
         choose("--reproducible", s_.reproducible, on_off, "The same bits on 1, 2, 4, ... ranks, where --micro-batch is the same");
         choose("--recompute", s_.recompute, Words<bool>{{"none", false}, {"block", true}}, "Activation checkpointing");
         count("--threads", s_.threads, 1, 1024, "Threads of this rank (cores of the node / ranks on it)");
-        choose("--isa", isa_,
+        choose("--isa", also_.isa,
                Words<std::string>{{"auto", "auto"}, {"amx", "amx"}, {"avx512", "avx512"}, {"avx2", "avx2"}, {"scalar", "scalar"}},
                "Caps what kernels may use (avx2: only where compiled for it)");
 
@@ -134,6 +134,15 @@ public:
         real("--timeout", s_.parallel.timeout, 1e-3, most_timeout, Ends::closed, "Seconds that a collective may wait");
     }
 
+    /// What one command line says; of it only the choice of kernels is left for the next.
+    Settings read(int argc, char const* const* argv) {
+        s_    = {};
+        also_ = {};
+        if (parse(argc, argv)) complete();
+        return std::move(s_);
+    }
+
+private:
     /// Returns false where help was asked for.
     bool parse(int argc, char const* const* argv) {
         app_.allow_extras();
@@ -160,12 +169,12 @@ public:
         if (given("--shard-group") && s_.strategy != Strategy::hybrid)
             ls::input_error("--shard-group: expected --strategy hybrid beside it, found ",
                             given("--strategy") ? train_gpt::name(s_.strategy) : "none");
-        if (s_.parallel.reduction == ls::comm::Reduction::vendor && wire_ == ls::comm::Wire::bf16)
+        if (s_.parallel.reduction == ls::comm::Reduction::vendor && also_.wire == ls::comm::Wire::bf16)
             ls::input_error("--reduction: expected ordered with --reduce-dtype bf16, which the vendor rounds at every hop, found vendor");
         if (s_.reproducible) check_reproducible();
-        if (isa_ != "auto") ls::kernel::use(kernel_family());
-        s_.parallel.wire       = wire_;
-        s_.parallel.accumulate = accumulate_;
+        if (also_.isa != "auto") ls::kernel::use(kernel_family(), "--isa");
+        s_.parallel.wire       = also_.wire;
+        s_.parallel.accumulate = also_.accumulate;
         s_.prompt_given        = given("--prompt");
 
         apply_preset();
@@ -176,12 +185,11 @@ public:
             ls::input_error("--trace-steps: expected a first step of at most --steps ", s_.steps, ", found ", s_.trace_first);
         for (char const* flag : {"--save-every", "--keep"})
             if (given(flag) && s_.save.empty()) ls::input_error(flag, ": expected --save beside it, found none");
-        s_.parallel.bucket_bytes = static_cast<std::size_t>(bucket_mb_ * 1024 * 1024);
+        s_.parallel.bucket_bytes = static_cast<std::size_t>(also_.bucket_mb * 1024 * 1024);
         s_.schedule.total        = s_.steps;
         list();
     }
 
-private:
     /// What --isa asks for. The simd kernels have one width, that of the instruction set for which the program was compiled.
     ls::kernel::Isa kernel_family() const {
         using ls::kernel::Isa;
@@ -190,11 +198,11 @@ private:
 #else
         constexpr bool wide = false;
 #endif
-        if (isa_ == "avx512" && !(wide && ls::kernel::arch::has_avx512()))
+        if (also_.isa == "avx512" && !(wide && ls::kernel::arch::has_avx512()))
             ls::input_error("--isa: expected what this machine has and this program was compiled for, found avx512");
-        if (isa_ == "avx2" && wide) not_yet("--isa avx2 in a program that was compiled for AVX-512");
-        if (isa_ == "avx2" && !ls::kernel::arch::has_avx2_fma()) ls::input_error("--isa: expected what this machine has, found avx2");
-        return isa_ == "scalar" ? Isa::scalar : isa_ == "amx" ? Isa::amx : Isa::simd;
+        if (also_.isa == "avx2" && wide) not_yet("--isa avx2 in a program that was compiled for AVX-512");
+        if (also_.isa == "avx2" && !ls::kernel::arch::has_avx2_fma()) ls::input_error("--isa: expected what this machine has, found avx2");
+        return also_.isa == "scalar" ? Isa::scalar : also_.isa == "amx" ? Isa::amx : Isa::simd;
     }
 
     inline static Words<bool> const on_off{{"on", true}, {"off", false}};
@@ -310,8 +318,8 @@ private:
             ls::input_error("--reproducible on: expected ", expected, ", found ", found);
         };
         if (s_.parallel.reduction == ls::comm::Reduction::vendor) refuse("--reduction ordered", "vendor");
-        if (wire_ == ls::comm::Wire::bf16) refuse("--reduce-dtype fp32", "bf16, to which the sum of each rank is rounded");
-        if (accumulate_ == ls::parallel::Accumulate::sharded) refuse("--accumulate local", "sharded");
+        if (also_.wire == ls::comm::Wire::bf16) refuse("--reduce-dtype fp32", "bf16, to which the sum of each rank is rounded");
+        if (also_.accumulate == ls::parallel::Accumulate::sharded) refuse("--accumulate local", "sharded");
     }
 
     /// Every flag with its value, or what stands in for it. Ranks may have different numbers of threads.
@@ -332,7 +340,7 @@ private:
 
     void apply_preset() {
         for (Preset const& preset : presets) {
-            if (preset.name != preset_) continue;
+            if (preset.name != also_.preset) continue;
             auto const& z = preset.sizes;
             unless_given("--layers", s_.sizes.layers, z.layers);
             unless_given("--heads", s_.sizes.heads, z.heads);
@@ -404,13 +412,18 @@ private:
         z.validate("--layers --dim --ffn --vocab --seq");
     }
 
-    Settings&                               s_;
-    CLI::App                                app_{"train_gpt: trains a GPT on one or more ranks (mpiexec -n P train_gpt ...)", "train_gpt"};
-    std::string                             preset_ = "demo", isa_ = "auto";
-    Words<std::string>                      preset_names_;
-    std::optional<ls::comm::Wire>           wire_;
-    std::optional<ls::parallel::Accumulate> accumulate_;
-    double                                  bucket_mb_ = 25;
+    /// What flags say that is no setting as it is.
+    struct Also {
+        std::string                             preset = "demo", isa = "auto";
+        std::optional<ls::comm::Wire>           wire;
+        std::optional<ls::parallel::Accumulate> accumulate;
+        double                                  bucket_mb = 25;
+    };
+
+    Settings           s_;
+    Also               also_;
+    CLI::App           app_{"train_gpt: trains a GPT on one or more ranks (mpiexec -n P train_gpt ...)", "train_gpt"};
+    Words<std::string> preset_names_;
 
     std::vector<std::pair<std::string, std::function<std::string()>>> said_;  // flags, and what says their values
 };
@@ -418,10 +431,8 @@ private:
 }  // namespace
 
 Settings parse(int argc, char const* const* argv) {
-    Settings settings;
-    Flags    flags(settings);
-    if (flags.parse(argc, argv)) flags.complete();
-    return settings;
+    static Flags flags;  // CLI11 compares each new name with all others, which takes longer than any command line
+    return flags.read(argc, argv);
 }
 
 }  // namespace train_gpt

@@ -22,7 +22,7 @@ TEST_CASE("a program without scalar kernels refuses to use them, and keeps what 
         refused = error.what();
         CHECK(error.fault() == Fault::input);
     }
-    CHECK(refused == "isa: this program holds no scalar kernels: it must be compiled with LOCKSTEP_SCALAR_KERNELS=1");
+    CHECK(refused == "isa: expected kernels that this program holds, found scalar: it must be compiled with LOCKSTEP_SCALAR_KERNELS=1");
     CHECK(kernel::isa() == before);
     CHECK(before != Isa::scalar);
 }

@@ -83,10 +83,9 @@ inline state::ModelSizes llama_sizes(JsonObject const& config) {
 
 }  // namespace detail
 
-/// Reads a config.json; keys that do not change the numbers are ignored.
-inline state::ModelSizes read_config(std::filesystem::path const& path) {
-    std::string const name = path.string();
-    Json const        json = read_json(path, 1 << 20);
+/// The sizes that the text of a config.json gives; keys that do not change the numbers are ignored. `name` is the file's, for messages.
+inline state::ModelSizes parse_config(std::string_view text, std::string const& name) {
+    Json const        json = parse_json(text, name);
     JsonObject const  config(json, name);
     std::string const type = config.string("model_type");
     auto const        arch = state::find_architecture(type);
@@ -96,6 +95,8 @@ inline state::ModelSizes read_config(std::filesystem::path const& path) {
     sizes.validate(name);
     return sizes;
 }
+
+inline state::ModelSizes read_config(std::filesystem::path const& path) { return parse_config(read_text(path, 1 << 20), path.string()); }
 
 /// The text of a config.json that transformers and `read_config` accept, for weights stored as `dtype` (F32, BF16 or F16).
 inline std::string config_text(state::ModelSizes const& s, Dtype dtype = Dtype::f32) {

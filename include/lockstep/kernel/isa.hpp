@@ -47,11 +47,12 @@ inline std::atomic<Isa>& chosen_isa() noexcept {
 /// The family in use.
 inline Isa isa() noexcept { return detail::chosen_isa().load(std::memory_order_relaxed); }
 
-/// Caps the family in use; asking for more than the machine or the program has is an input error.
-inline void use(Isa wanted) {
+/// Caps the family in use; asking for more than the machine or the program has is an input error that begins with `who`.
+inline void use(Isa wanted, std::string_view who = "isa") {
     if (wanted == Isa::scalar && !available(wanted))
-        input_error("isa: this program holds no scalar kernels: it must be compiled with LOCKSTEP_SCALAR_KERNELS=1");
-    if (!available(wanted)) input_error("isa: this machine cannot run the ", name(wanted), " kernels that this program was compiled with");
+        input_error(who, ": expected kernels that this program holds, found scalar: it must be compiled with LOCKSTEP_SCALAR_KERNELS=1");
+    if (!available(wanted))
+        input_error(who, ": expected kernels that this machine can run and this program was compiled with, found ", name(wanted));
     detail::chosen_isa().store(wanted, std::memory_order_relaxed);
 }
 
