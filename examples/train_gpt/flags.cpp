@@ -200,7 +200,8 @@ private:
 #endif
         if (also_.isa == "avx512" && !(wide && ls::kernel::arch::has_avx512()))
             ls::input_error("--isa: expected what this machine has and this program was compiled for, found avx512");
-        if (also_.isa == "avx2" && wide) not_yet("--isa avx2 in a program that was compiled for AVX-512");
+        if (also_.isa == "avx2" && wide)
+            ls::input_error("--isa: expected another family in a program that was compiled for AVX-512, found avx2");
         if (also_.isa == "avx2" && !ls::kernel::arch::has_avx2_fma()) ls::input_error("--isa: expected what this machine has, found avx2");
         return also_.isa == "scalar" ? Isa::scalar : also_.isa == "amx" ? Isa::amx : Isa::simd;
     }
@@ -330,8 +331,6 @@ private:
     }
 
     bool given(std::string const& flag) const { return app_.count(flag) != 0; }
-
-    [[noreturn]] static void not_yet(std::string const& what) { ls::input_error(what, ": not in this version yet"); }
 
     template <class T>
     void unless_given(char const* flag, T& value, T from_preset) {

@@ -229,7 +229,7 @@ TEST_CASE("kernels that the machine or the program does not have") {
     Place const       place;
     std::vector<Call> calls;
 #if defined(__AVX512F__)
-    calls.push_back({{"--isa", "avx2"}, {"--isa avx2", "not in this version yet"}});
+    calls.push_back({{"--isa", "avx2"}, {"--isa", "another family", "AVX-512", "found avx2"}});
     bool const wide = arch::has_avx512();
 #else
     bool const wide = false;
@@ -343,7 +343,7 @@ TEST_CASE("initial weights that are missing, truncated, malformed or of another 
         Ended const ended = run(ranks, deep + Words{"--init", model("deep", with_key("n_layer", 60000))}, 30);
         INFO(ended.err);
         CHECK(ended.code == 2);
-        CHECK(ended.err.ends_with("not a gpt2 model of 60000 layers: missing tensors transformer.h.1.ln_1.weight, transformer.h.1.ln_1.bias, transformer.h.1.attn.c_attn.weight, "
+        CHECK(ended.err.ends_with("expected a gpt2 model of 60000 layers, found missing tensors transformer.h.1.ln_1.weight, transformer.h.1.ln_1.bias, transformer.h.1.attn.c_attn.weight, "
                                   "transformer.h.1.attn.c_attn.bias, transformer.h.1.attn.c_proj.weight, transformer.h.1.attn.c_proj.bias, transformer.h.1.ln_2.weight, transformer.h.1.ln_2.bias, "
                                   "transformer.h.1.mlp.c_fc.weight, transformer.h.1.mlp.c_fc.bias, transformer.h.1.mlp.c_proj.weight, transformer.h.1.mlp.c_proj.bias and those of later layers\n"));
     }
@@ -355,7 +355,7 @@ TEST_CASE("initial weights that are missing, truncated, malformed or of another 
                  {{"--init", f / "good/model.safetensors", "--vocab", "60"}, {"--vocab 60", "expected 50"}},
                  {{"--init", f / "good/other.safetensors", "--vocab", "60"}, {"--vocab 60", "expected 50"}},
                  {{"--init", f.write("sizes.safetensors", valid), "--layers", "2"}, {"sizes.safetensors", "missing tensors", "transformer.h.1."}},
-                 {{"--init", f / "sizes.safetensors", "--arch", "llama"}, {"sizes.safetensors", "not a llama model"}}});
+                 {{"--init", f / "sizes.safetensors", "--arch", "llama"}, {"sizes.safetensors", "expected a llama model"}}});
 }
 
 TEST_CASE("metrics and weights that cannot be written") {

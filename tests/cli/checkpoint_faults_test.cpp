@@ -198,7 +198,7 @@ TEST_CASE("a checkpoint of another model, or one that is damaged, is refused") {
     std::string flipped         = good;
     flipped[flipped.size() - 7] = static_cast<char>(flipped[flipped.size() - 7] ^ 16);
     damaged(first, flipped, {"state-00001-of-00002.safetensors", "expected the checksum ", "found "});
-    damaged(index, text.substr(0, text.size() / 2), {"index.json", "not JSON"});
+    damaged(index, text.substr(0, text.size() / 2), {"index.json", "expected JSON"});
     damaged(index, "[]", {"index.json", "expected a JSON object"});
     damaged(index, changed([](auto& j) { j["format_version"] = 9; }), {"index.json", "\"format_version\" must be 1, found 9"});
     damaged(index, changed([](auto& j) { j["version"] = -3; }), {"index.json", "\"version\""});

@@ -405,11 +405,11 @@ std::vector<Wrong> wrongs() {
                 std::ofstream(p / first, std::ios::binary) << bytes;
             },
             first, "expected the checksum "),
-        file([](fs::path const& p) { std::ofstream(p / "index.json") << "{\"format\":"; }, "index.json", "not JSON"),
+        file([](fs::path const& p) { std::ofstream(p / "index.json") << "{\"format\":"; }, "index.json", "expected JSON"),
         file([](fs::path const& p) { std::ofstream(p / "index.json") << "[]"; }, "index.json", "expected a JSON object, found []"),
         file([](fs::path const& p) { std::ofstream(p / "index.json") << R"({"version":1,"version":2})"; }, "index.json",
              "duplicate key \"version\""),
-        file([](fs::path const& p) { std::ofstream(p / "index.json") << ""; }, "index.json", "not JSON"),
+        file([](fs::path const& p) { std::ofstream(p / "index.json") << ""; }, "index.json", "expected JSON"),
         file([](fs::path const& p) { fs::remove(p / "index.json"); }, "index.json", "cannot be opened"),
         file([](fs::path const& p) { std::ofstream(p.parent_path() / "latest") << "../c/step-0000000012"; }, "latest",
              "expected a name in the same directory"),

@@ -160,7 +160,7 @@ TEST_CASE("what is missing, of another type, out of range or not supported is re
     }
     CHECK(mentions(refusal([&] { read_config(folder.write("c", R"({"model_type":"gpt2","model_type":"llama"})")); }),
                    "duplicate key \"model_type\""));
-    CHECK(mentions(refusal([&] { read_config(folder.write("c", "")); }), "c: not JSON"));
+    CHECK(mentions(refusal([&] { read_config(folder.write("c", "")); }), "c: expected JSON"));
     CHECK(mentions(refusal([&] { read_config(folder.write("c", std::string(2 << 20, ' '))); }),
                    "c: expected at most 1048576 bytes, found 2097152"));
     CHECK(mentions(refusal([&] { read_config(folder / "absent.json"); }), "absent.json: cannot be opened"));

@@ -74,7 +74,7 @@ TEST_CASE("an index that is wrong is refused with its name and the fault") {
     std::filesystem::create_directory(folder / "sub");
     std::string const out = outside.path().filename().string();
     for (auto const& [text, says] : {
-             Case{"", "not JSON"},
+             Case{"", "expected JSON"},
              {"[]", "expected a JSON object, found []"},
              {"{}", "\"weight_map\" must be an object, found nothing"},
              {R"({"weight_map":[]})", "\"weight_map\" must be an object, found []"},

@@ -204,19 +204,19 @@ TEST_CASE("missing and unexpected tensors are listed all at once") {
             {{{"extra\n", Dtype::f32, {1}}, {1.f}}});
     CHECK(load_fault(folder / "x", sizes) ==
           (folder / "x").string() +
-              ": not a gpt2 model of 2 layers: missing tensors transformer.ln_f.bias, transformer.h.1.ln_1.weight; "
+              ": expected a gpt2 model of 2 layers, found missing tensors transformer.ln_f.bias, transformer.h.1.ln_1.weight; "
               "unexpected tensors extra\\x0a, transformer.h.1.ln_1.gamma");
     auto deeper   = sizes;
     deeper.layers = 3;
     CHECK(mentions(load_fault(folder / "m", deeper),
-                   "m/model.safetensors: not a gpt2 model of 3 layers: missing tensors transformer.h.2.ln_1.weight, "));
+                   "m/model.safetensors: expected a gpt2 model of 3 layers, found missing tensors transformer.h.2.ln_1.weight, "));
     auto shallower   = sizes;
     shallower.layers = 1;
     CHECK(mentions(load_fault(folder / "m", shallower), "unexpected tensors transformer.h.1.attn.c_attn.bias, "));
     CHECK(mentions(load_fault(folder / "m", test::llama_sizes()),
-                   "not a llama model of 2 layers: missing tensors model.embed_tokens.weight"));
+                   "expected a llama model of 2 layers, found missing tensors model.embed_tokens.weight"));
     rewrite(folder / "m/model.safetensors", folder / "x", same, {{{"wte.weight", Dtype::f32, {1}}, {1.f}}});
-    CHECK(mentions(load_fault(folder / "x", sizes), "tensor \"wte.weight\": found with and without \"transformer.\""));
+    CHECK(mentions(load_fault(folder / "x", sizes), "tensor \"wte.weight\": expected once, found with and without \"transformer.\""));
 }
 
 TEST_CASE("of many missing or unexpected tensors the first are listed, and how many more there are") {
@@ -231,7 +231,7 @@ TEST_CASE("of many missing or unexpected tensors the first are listed, and how m
     CHECK(refusal([&] { check_layers(folder / "m", test::gpt2_sizes()); }).empty());
     sizes.layers      = 65536;
     auto const layers = refusal([&] { check_layers(folder / "m", sizes); });
-    CHECK(mentions(layers, "m/model.safetensors: not a gpt2 model of 65536 layers: missing tensors transformer.h.2.ln_1.weight, "));
+    CHECK(mentions(layers, "m/model.safetensors: expected a gpt2 model of 65536 layers, found missing tensors transformer.h.2.ln_1.weight, "));
     CHECK(mentions(layers, "transformer.h.2.mlp.c_proj.bias and those of later layers"));
     CHECK(mentions(refusal([&] { check_layers(folder / "m", test::llama_sizes()); }),
                    "missing tensors model.layers.0.input_layernorm.weight, "));

@@ -20,8 +20,8 @@ TEST_CASE("JSON that is legal is read") {
 }
 
 TEST_CASE("a key that occurs twice in one object is refused, however it is spelled") {
-    CHECK(said_of("{\"a\":1,\"a\":1}") == "x.json: duplicate key \"a\"");
-    CHECK(said_of("{\"o\":[{\"a\":1,\"b\":2,\"\\u0061\":3}]}") == "x.json: duplicate key \"a\"");
+    CHECK(said_of("{\"a\":1,\"a\":1}") == "x.json: duplicate key \"a\": expected once, found twice");
+    CHECK(said_of("{\"o\":[{\"a\":1,\"b\":2,\"\\u0061\":3}]}") == "x.json: duplicate key \"a\": expected once, found twice");
     CHECK(said_of("{\"a\":{\"a\":1},\"b\":{\"a\":1}}").empty());
 }
 
@@ -30,18 +30,18 @@ TEST_CASE("text that is not JSON is refused in one line with its source") {
          {"", "{", "{\"a\":1} x", "{\"a\":1,}", "{'a':1}", "\"\xff\"", "[1e999]", "[NaN]", "[01]", "\"\n\"", "\"\\ud800\"", "\xff"}) {
         CAPTURE(text);
         std::string const said = said_of(text);
-        CHECK(said.starts_with("x.json: not JSON: "));
+        CHECK(said.starts_with("x.json: expected JSON, found a "));
         CHECK(said.find('\n') == std::string::npos);
         CHECK_FALSE(mentions(said, "json.exception"));
     }
     CHECK(mentions(said_of("\xEF\xBB\xBF{}"), "byte order mark"));
-    CHECK(said_of(std::string_view("{}\0garbage", 10)) == "x.json: not JSON: NUL byte at byte 2");
+    CHECK(said_of(std::string_view("{}\0garbage", 10)) == "x.json: expected JSON, found a NUL byte at byte 2");
     CHECK(said_of("\"" + std::string(100000, 'x')).size() < 500);
 }
 
 TEST_CASE("nesting is limited") {
     CHECK(said_of(std::string(64, '[') + std::string(64, ']')).empty());
-    CHECK(said_of(std::string(65, '[') + std::string(65, ']')) == "x.json: JSON nested deeper than 64 levels");
+    CHECK(said_of(std::string(65, '[') + std::string(65, ']')) == "x.json: JSON nested deeper than 64 levels: expected no more, found 65");
     CHECK(mentions(said_of(std::string(1000000, '[')), "nested deeper"));
 }
 

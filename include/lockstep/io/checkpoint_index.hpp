@@ -61,8 +61,12 @@ inline std::string hexadecimal(std::uint64_t word) {
 }
 
 inline void refuse_unknown(JsonObject const& object, std::initializer_list<std::string_view> keys) {
-    for (auto const& item : object.json().items())
-        if (std::find(keys.begin(), keys.end(), item.key()) == keys.end()) object.refuse(item.key(), "is not a key that belongs there");
+    for (auto const& item : object.json().items()) {
+        if (std::find(keys.begin(), keys.end(), item.key()) != keys.end()) continue;
+        std::string known;
+        for (std::string_view const key : keys) (known += known.empty() ? "" : ", ") += key;
+        object.refuse(item.key(), "is not a key that belongs there: expected ", known, ", found another");
+    }
 }
 
 inline Json tensors_json(StoredTensors const& tensors) {

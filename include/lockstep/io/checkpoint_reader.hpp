@@ -79,7 +79,7 @@ public:
                 Range const       chunk{begin, std::min(piece.range.end, begin + checksum_elements)};
                 bool const        needed = std::ranges::any_of(wanted, [&](Range range) { return !intersect(range, chunk).empty(); });
                 if (!needed) continue;
-                if (chunk_.size() == 0) chunk_ = {checksum_elements * sizeof(double), observe::Category::scratch};
+                if (chunk_.size() < chunk.size() * width) chunk_ = {chunk.size() * width, observe::Category::scratch};
                 auto const content = std::span(chunk_.data(), chunk.size() * width);
                 file.read_raw(*file.find(piece.name), begin - piece.range.begin, content);
                 if (std::uint64_t const sum = kernel::mixed_sum(width, content, begin); sum != piece.checksums[c])

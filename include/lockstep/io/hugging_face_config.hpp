@@ -90,7 +90,9 @@ inline state::ModelSizes parse_config(std::string_view text, std::string const& 
     std::string const type = config.string("model_type");
     auto const        arch = state::find_architecture(type);
     if (!arch) config.refuse("model_type", "must be gpt2 or llama, found ", printable(type));
-    if (config.has("quantization_config")) config.refuse("quantization_config", "must be absent: quantized weights are not supported");
+    if (config.has("quantization_config"))
+        config.refuse("quantization_config", "must be absent because quantized weights are not supported, found ",
+                      JsonObject::shown(json.at("quantization_config")));
     state::ModelSizes const sizes = *arch == state::Architecture::gpt2 ? detail::gpt2_sizes(config) : detail::llama_sizes(config);
     sizes.validate(name);
     return sizes;

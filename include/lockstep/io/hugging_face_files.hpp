@@ -80,7 +80,7 @@ private:
         JsonObject const top(json, name_);
         for (auto const& item : json.items())
             if (item.key() != "metadata" && item.key() != "weight_map")
-                top.refuse(item.key(), "is not a key of an index: expected metadata and weight_map");
+                top.refuse(item.key(), "is not a key of an index: expected metadata and weight_map, found another");
         if (json.contains("metadata")) static_cast<void>(top.object("metadata"));
         JsonObject const                   map = top.object("weight_map");
         std::map<std::string, std::size_t> shards;

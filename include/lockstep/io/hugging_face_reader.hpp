@@ -56,8 +56,8 @@ inline void check_layers(std::filesystem::path const& path, state::ModelSizes co
                 if (!bare.contains(bare_name(sizes.arch, tensor.name))) missing.add(tensor.name);
             }
         if (missing.size() == tensors)
-            input_error(files.name(), ": not a ", name(sizes.arch), " model of ", sizes.layers, " layers: missing tensors ", missing.text(),
-                        layer + 1 < sizes.layers ? " and those of later layers" : "");
+            input_error(files.name(), ": expected a ", name(sizes.arch), " model of ", sizes.layers, " layers, found missing tensors ",
+                        missing.text(), layer + 1 < sizes.layers ? " and those of later layers" : "");
     }
 }
 
@@ -71,8 +71,8 @@ public:
         std::map<std::string, TensorSource, std::less<>> bare;
         for (auto const& [name, source] : files_.tensors())
             if (!bare.emplace(bare_name(sizes.arch, name), source).second)
-                input_error(files_.name(), ": tensor \"", printable(name), "\": found with and without \"", hugging_face_prefix(sizes.arch),
-                            '"');
+                input_error(files_.name(), ": tensor \"", printable(name), "\": expected once, found with and without \"",
+                            hugging_face_prefix(sizes.arch), '"');
         std::vector<HfTensor>    needed;
         std::vector<std::string> missing;
         for (state::Unit const& unit : units)
@@ -132,7 +132,7 @@ private:
         std::string text;
         if (!missing.empty()) text += " missing tensors " + absent.text();
         if (!unexpected.empty()) text += (missing.empty() ? " unexpected tensors " : "; unexpected tensors ") + strange.text();
-        input_error(files_.name(), ": not a ", name(sizes_.arch), " model of ", sizes_.layers, " layers:", text);
+        input_error(files_.name(), ": expected a ", name(sizes_.arch), " model of ", sizes_.layers, " layers, found", text);
     }
 
     void check_shape(HfTensor const& tensor) const {

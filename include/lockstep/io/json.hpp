@@ -25,15 +25,16 @@ namespace detail {
 
 /// What the parser would let pass: it takes a NUL byte for the end of the text, and skips a byte order mark.
 inline void check_text(std::string_view text, std::string const& source) {
-    if (std::size_t const at = text.find('\0'); at != std::string_view::npos) input_error(source, ": not JSON: NUL byte at byte ", at);
-    if (text.starts_with("\xEF\xBB\xBF")) input_error(source, ": not JSON: it starts with a byte order mark");
+    if (std::size_t const at = text.find('\0'); at != std::string_view::npos)
+        input_error(source, ": expected JSON, found a NUL byte at byte ", at);
+    if (text.starts_with("\xEF\xBB\xBF")) input_error(source, ": expected JSON, found a byte order mark before it");
 }
 
 /// The parser's sentence without its "[json.exception.parse_error.101] ".
 [[noreturn]] inline void not_json(std::string const& source, std::exception const& fault) {
     std::string_view reason = fault.what();
     if (std::size_t const end = reason.find("] "); reason.starts_with('[') && end != std::string_view::npos) reason.remove_prefix(end + 2);
-    input_error(source, ": not JSON: ", printable(reason, 300));
+    input_error(source, ": expected JSON, found a ", printable(reason, 300));
 }
 
 }  // namespace detail
@@ -50,11 +51,12 @@ inline Json parse_json(std::string_view text, std::string const& source) {
     detail::check_text(text, source);
     std::vector<std::set<std::string>> keys;  // of the objects that are open
     auto const                         check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-        if (depth >= static_cast<int>(json_depth)) input_error(source, ": JSON nested deeper than ", json_depth, " levels");
+        if (depth >= static_cast<int>(json_depth))
+            input_error(source, ": JSON nested deeper than ", json_depth, " levels: expected no more, found ", depth + 1);
         if (event == Json::parse_event_t::object_start) keys.emplace_back();
         if (event == Json::parse_event_t::object_end) keys.pop_back();
         if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-            input_error(source, ": duplicate key \"", printable(parsed.get<std::string>()), '"');
+            input_error(source, ": duplicate key \"", printable(parsed.get<std::string>()), "\": expected once, found twice");
         return true;
     };
     try {

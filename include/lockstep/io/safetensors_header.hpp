@@ -74,12 +74,12 @@ public:
     bool string(std::string& value) {
         if (place_ == Place::metadata) {
             if (!header.metadata.emplace(key_, value).second)
-                input_error(source_, ": duplicate key \"", printable(key_), "\" in __metadata__");
+                input_error(source_, ": duplicate key \"", printable(key_), "\" in __metadata__: expected once, found twice");
             return true;
         }
         if (place_ != Place::tensor || key_ != "dtype") return unexpected('"' + value + '"');
         auto const dtype = find_dtype(value);
-        if (!dtype) fail("dtype not supported: ", printable(value));
+        if (!dtype) fail("expected a supported dtype, found ", printable(value));
         tensor_.dtype = *dtype;
         return true;
     }
@@ -91,8 +91,8 @@ public:
         }
         if (place_ != Place::tensor) return true;
         unsigned const field = key == "dtype" ? 1u : key == "shape" ? 2u : key == "data_offsets" ? 4u : 0u;
-        if (field == 0) fail("unknown field \"", printable(key), '"');
-        if ((fields_ & field) != 0) fail("duplicate field \"", key, '"');
+        if (field == 0) fail("expected no fields but dtype, shape and data_offsets, found \"", printable(key), '"');
+        if ((fields_ & field) != 0) fail("duplicate field \"", key, "\": expected once, found twice");
         fields_ |= field;
         return true;
     }
@@ -100,7 +100,7 @@ public:
         if (place_ == Place::outside) {
             place_ = Place::root;
         } else if (place_ == Place::root && key_ == "__metadata__") {
-            if (std::exchange(has_metadata_, true)) input_error(source_, ": duplicate key \"__metadata__\"");
+            if (std::exchange(has_metadata_, true)) input_error(source_, ": duplicate key \"__metadata__\": expected once, found twice");
             place_ = Place::metadata;
         } else if (place_ == Place::root) {
             place_  = Place::tensor;
@@ -112,7 +112,12 @@ public:
     }
     bool end_object() {
         if (place_ == Place::tensor) {
-            if (fields_ != 7) fail("missing ", (fields_ & 1u) == 0 ? "dtype" : (fields_ & 2u) == 0 ? "shape" : "data_offsets");
+            if (fields_ != 7)
+                fail("missing ",
+                     (fields_ & 1u) == 0   ? "dtype"
+                     : (fields_ & 2u) == 0 ? "shape"
+                                           : "data_offsets",
+                     ": expected one, found none");
             header.tensors.push_back(std::move(tensor_));
         }
         place_ = place_ == Place::root ? Place::outside : Place::root;
@@ -169,7 +174,8 @@ inline void check_places(SafetensorsHeader& header, std::uint64_t data_bytes, st
     auto& tensors = header.tensors;
     std::ranges::sort(tensors, {}, &TensorInfo::name);
     auto const twice = std::ranges::adjacent_find(tensors, {}, &TensorInfo::name);
-    if (twice != tensors.end()) input_error(source, ": tensor \"", printable(twice->name), "\": duplicate name");
+    if (twice != tensors.end())
+        input_error(source, ": tensor \"", printable(twice->name), "\": duplicate name: expected once, found twice");
     std::ranges::sort(tensors,
                       [](TensorInfo const& a, TensorInfo const& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     std::uint64_t end = 0;
@@ -179,7 +185,9 @@ inline void check_places(SafetensorsHeader& header, std::uint64_t data_bytes, st
             input_error(who(), "invalid data_offsets: must begin at ", end, " and not end before, found [", tensor.begin, ", ", tensor.end,
                         "]");
         auto const size = tensor_bytes(tensor.dtype, tensor.shape);
-        if (!size) input_error(who(), "size of shape ", shown(tensor.shape), " of ", name(tensor.dtype), " overflows");
+        if (!size)
+            input_error(who(), "size of shape ", shown(tensor.shape), " of ", name(tensor.dtype),
+                        " overflows: expected less than 2^63 bytes, found more");
         if (*size != tensor.end - tensor.begin)
             input_error(who(), "shape ", shown(tensor.shape), " of ", name(tensor.dtype), " needs ", *size,
                         " bytes, found data_offsets of ", tensor.end - tensor.begin);

@@ -30,7 +30,7 @@ namespace detail {
 inline std::vector<TensorInfo> lay_out(std::vector<TensorPlan> plans, std::string const& source) {
     std::ranges::sort(plans, {}, &TensorPlan::name);
     auto const twice = std::ranges::adjacent_find(plans, {}, &TensorPlan::name);
-    if (twice != plans.end()) input_error(source, ": tensor \"", printable(twice->name), "\": duplicate name");
+    if (twice != plans.end()) input_error(source, ": tensor \"", printable(twice->name), "\": duplicate name: expected once, found twice");
     std::ranges::stable_sort(plans, {}, &TensorPlan::dtype);
     std::vector<TensorInfo> tensors;
     std::uint64_t           end = 0;
