@@ -15,7 +15,7 @@
 
 #include "lockstep/comm/backoff.hpp"
 #include "lockstep/comm/task.hpp"
-#include "lockstep/comm/watchdog.hpp"
+#include "lockstep/comm/whereabouts.hpp"
 #include "lockstep/comm/wire.hpp"  // Progress
 #include "lockstep/observe/timeline.hpp"
 

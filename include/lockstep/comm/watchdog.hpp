@@ -17,9 +17,6 @@
 
 namespace lockstep::comm {
 
-/// The log of the engine that this process made last. Read and written with the turn to call MPI.
-inline IssueLog const* issue_log = nullptr;
-
 /// Speaks on a communicator of its own, whose ranks are all of the program. Who calls it holds the turn to call MPI. Nothing waits: a word
 /// to a rank that does not take them is left out.
 class Watchdog {

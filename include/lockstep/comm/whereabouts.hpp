@@ -121,4 +121,7 @@ private:
     std::atomic<observe::Track const*>                                             issuer_{nullptr};
 };
 
+/// Of the engine that this process made last. Read and written with the turn to call MPI.
+inline IssueLog const* issue_log = nullptr;
+
 }  // namespace lockstep::comm
