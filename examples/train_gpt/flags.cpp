@@ -366,7 +366,7 @@ private:
         std::error_code failed;
         fs::path const  path   = s_.init;
         fs::path const  config = (fs::is_directory(path, failed) ? path : path.parent_path()) / "config.json";
-        return fs::exists(config, failed) ? config : fs::path();
+        return fs::exists(fs::symlink_status(config, failed)) ? config : fs::path();  // a dangling link is refused where it is read
     }
 
     /// Sizes from config.json where there is one, else from flags and preset.

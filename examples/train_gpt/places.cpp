@@ -51,18 +51,25 @@ std::vector<Named> outputs(Settings const& settings) {
     return files;
 }
 
+/// The whole name of a file, links followed as far as they can be.
+fs::path whole_name(fs::path const& file) {
+    std::error_code failed;
+    fs::path const  whole = fs::absolute(file, failed);
+    if (failed) return file.lexically_normal();
+    fs::path const followed = fs::weakly_canonical(whole, failed);
+    return failed ? whole.lexically_normal() : followed;
+}
+
 /// Whether two names lead to one file, be it there already or not.
 bool same_file(fs::path const& a, fs::path const& b) {
     std::error_code failed;
     if (fs::equivalent(a, b, failed)) return true;
-    return fs::weakly_canonical(fs::absolute(a), failed) == fs::weakly_canonical(fs::absolute(b), failed);
+    return whole_name(a) == whole_name(b);
 }
 
 /// Whether a file belongs to a checkpoint in the folder, or would.
 bool in_a_checkpoint(fs::path const& file, fs::path const& folder) {
-    std::error_code failed;
-    fs::path const  below =
-        fs::weakly_canonical(fs::absolute(file), failed).lexically_relative(fs::weakly_canonical(fs::absolute(folder), failed));
+    fs::path const    below = whole_name(file).lexically_relative(whole_name(folder));
     std::string const first = below.empty() ? std::string() : below.begin()->string();
     return first == "latest" || first.starts_with("step-");
 }

@@ -175,9 +175,10 @@ private:
 class NewDirectory {
 public:
     explicit NewDirectory(std::filesystem::path const& path) {
-        std::error_code reason;
-        for (auto part                                                                                   = std::filesystem::absolute(path);
-             std::filesystem::status(part, reason).type() == std::filesystem::file_type::not_found; part = part.parent_path())
+        std::error_code       reason;
+        std::filesystem::path part = std::filesystem::absolute(path, reason);
+        if (reason) input_error(path.string(), ": cannot be made a directory: the current one is not there: ", reason.message());
+        for (; std::filesystem::status(part, reason).type() == std::filesystem::file_type::not_found; part = part.parent_path())
             made_.push_back(part);
         std::filesystem::create_directories(path, reason);
         if (reason || !std::filesystem::is_directory(path)) {

@@ -48,15 +48,15 @@ public:
     /// `path`: a safetensors file, or a directory with model.safetensors or model.safetensors.index.json.
     explicit TensorFiles(std::filesystem::path const& path) : name_(path.string()) {
         namespace fs = std::filesystem;
-        std::error_code ignored;  // the reader of the file says what is wrong with it
+        std::error_code ignored;  // the reader of the file says what is wrong with it, be it a dangling link
         if (!fs::is_directory(path, ignored)) {
             add_all(path);
             return;
         }
         fs::path const whole = path / "model.safetensors", index = path / "model.safetensors.index.json";
-        if (fs::exists(whole, ignored))
+        if (fs::exists(fs::symlink_status(whole, ignored)))
             add_all(whole);
-        else if (fs::exists(index, ignored))
+        else if (fs::exists(fs::symlink_status(index, ignored)))
             add_shards(path, index);
         else
             input_error(name_, ": expected model.safetensors or model.safetensors.index.json, found neither");
