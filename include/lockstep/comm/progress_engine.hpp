@@ -194,6 +194,7 @@ private:
         observe::name_thread("communication");
         ::prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);  // nanoseconds: a sleep is as long as it says
         unsigned         still = 0;                         // passes in which nothing moved
+        Microseconds     sleep = least_sleep;               // the next one while the rank computes
         std::unique_lock lock(mutex_);
         for (;;) {
             accept();
@@ -231,6 +232,7 @@ private:
                 failure = std::current_exception();
             }
             still = moved ? 0 : still + 1;
+            if (moved) sleep = least_sleep;
             if (waiting && !failure && still < yields) std::this_thread::yield();
             lock.lock();
             if (failure) {
@@ -238,9 +240,11 @@ private:
                 finished_.notify_all();
             } else if (still >= (waiting_ ? yields : passes_at_once) && active_ != nullptr && submitted_ == nullptr && !stopping_) {
                 asleep_ = true;
-                awake_.wait_for(lock, waiting_ ? short_sleep : long_sleep);
+                awake_.wait_for(lock, waiting_ ? short_sleep : sleep);
                 asleep_ = false;
-                if (!waiting_) still = 0;
+                if (waiting_) continue;
+                still = 0;
+                sleep = std::min(2 * sleep, most_sleep);  // each look costs compute, and the network is not that fast
             }
         }
     }
@@ -318,7 +322,7 @@ private:
     // Passes in which nothing moved: before a sleep while somebody waits; before one while the rank computes (one is too few, because MPI
     // moves a limited number of bytes in each and says nothing of them); between two looks at whether waiting makes sense.
     static constexpr unsigned     yields = 2000, passes_at_once = 4, passes_per_check = 64;
-    static constexpr Microseconds short_sleep{50}, long_sleep{200};
+    static constexpr Microseconds short_sleep{50}, least_sleep{250}, most_sleep{1000};
 
     Settings      settings_;
     std::uint64_t issued_ = 0;      // the issuing thread's
