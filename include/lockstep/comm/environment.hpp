@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <span>
@@ -160,7 +162,7 @@ private:
             if (code_of_first == 0) code_of_first = word.code;
         }
         if (failed && first && !gave_up_) print(sentence, alike && !names_rank);
-        return static_cast<int>(code_of_first);
+        return code_ = static_cast<int>(code_of_first);
     }
 
     /// With the rank unless all raised it or it begins with it already. One line; that of a rank that has given up waiting has more, one a
@@ -191,11 +193,34 @@ private:
             abort_job(static_cast<int>(error.fault()));
         }
         if (other_ranks.object == this) other_ranks = {};
-        world_ = Communicator{Endpoint{}};
+        world_                 = Communicator{Endpoint{}};
+        std::size_t const rank = watchdog_->rank();
         watchdog_.reset();
         std::optional<Silence> silence;
         if (failed_) silence.emplace();  // what is left of abandoned operations is known
+        finalize(rank);
+    }
+
+    /// MPI_Finalize may wait for ever: MPICH 4.0 with UCX over TCP does so now and then (mpich#6596). All ranks have said goodbye by then,
+    /// so nothing is lost when this one ends without it.
+    void finalize(std::size_t rank) const {
+        std::mutex              mutex;
+        std::condition_variable changed;
+        bool                    over = false;
+        std::thread             guard([&] {
+            std::unique_lock lock(mutex);
+            if (changed.wait_for(lock, std::chrono::seconds(10), [&] { return over; })) return;
+            std::fprintf(stderr, "rank %zu: everything is done, but MPI_Finalize does not end: this rank ends without it\n", rank);
+            std::fflush(nullptr);
+            std::_Exit(code_);
+        });
         MPI_Finalize();
+        {
+            std::lock_guard const lock(mutex);
+            over = true;
+        }
+        changed.notify_one();
+        guard.join();
     }
 
     bool         owns_       = false;
@@ -206,6 +231,7 @@ private:
 
     std::optional<Watchdog> watchdog_;
     bool                    gave_up_ = false;  // this rank has waited too long
+    int                     code_    = 0;      // of the exit, that of all ranks
 };
 
 }  // namespace lockstep::comm
