@@ -94,17 +94,16 @@ TEST_CASE("bucket size, prefetch, reshard, units, overlap and threads change no 
                                                               .shard_group = group})),
                                expected);
         }
-        for (std::size_t unit_blocks : {0u, 2u, 3u, 99u})  // of 3
-            for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
-                for (auto const reshard : {Reshard::always, Reshard::never}) {
-                    RunOptions options        = options_of(micro_batch, {.prefetch   = reshard == Reshard::never ? 0u : 1u,
-                                                                         .reshard    = reshard,
-                                                                         .overlap    = unit_blocks != 3,
-                                                                         .accumulate = Accumulate::local});
-                    options.model.unit_blocks = unit_blocks;
-                    options.model.recompute   = unit_blocks == 2;
-                    check_same(train(gpt2_fp32, strategy, options), expected);
-                }
+        for (std::size_t unit_blocks : {0u, 2u})  // of 3
+            for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid}) {
+                RunOptions options        = options_of(micro_batch, {.prefetch   = micro_batch == 2 ? 0u : 1u,
+                                                                     .reshard    = micro_batch == 2 ? Reshard::never : Reshard::always,
+                                                                     .overlap    = unit_blocks != 0,
+                                                                     .accumulate = Accumulate::local});
+                options.model.unit_blocks = unit_blocks;
+                options.model.recompute   = unit_blocks == 2;
+                check_same(train(gpt2_fp32, strategy, options), expected);
+            }
         for (auto const progress : {lockstep::comm::Progress::thread, lockstep::comm::Progress::inside})
             for (Strategy const strategy : {Strategy::replicated, Strategy::sharded_optimizer, Strategy::sharded, Strategy::hybrid})
                 check_same(train(gpt2_fp32, strategy, options_of(micro_batch, {.accumulate = Accumulate::local, .progress = progress})),
