@@ -2,8 +2,11 @@
 
 #include <csignal>
 #include <cstdio>
+#include <exception>
+#include <filesystem>
 #include <numeric>
 #include <string>
+#include <system_error>
 
 #include "lockstep/comm/environment.hpp"
 #include "lockstep/core/escape.hpp"
@@ -78,11 +81,15 @@ void check_memory(Settings const& s, double ranks, double here) {
 }
 
 /// Beside the metrics, for whoever asks why a rank came no further.
+std::filesystem::path last_events_file(Settings const& settings, int rank) {
+    return settings.metrics + ".rank" + std::to_string(rank) + ".events.jsonl";
+}
+
 void leave_last_events(Settings const& settings, int rank) {
     if (settings.metrics.empty()) return;
     try {
-        lockstep::report::write_last_events(settings.metrics + ".rank" + std::to_string(rank) + ".events.jsonl");
-    } catch (lockstep::Error const& error) {
+        lockstep::report::write_last_events(last_events_file(settings, rank));
+    } catch (std::exception const& error) {
         std::fprintf(stderr, "rank %d: %s\n", rank, lockstep::escaped(error.what()).c_str());
     }
 }
@@ -119,6 +126,8 @@ int main(int argc, char** argv) {
             complete(settings, world);
             int const here = world.node().size();
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
+            std::error_code ignored;
+            if (!settings.metrics.empty()) std::filesystem::remove(last_events_file(settings, world.rank()), ignored);  // of an earlier run
             try {
                 run(settings, world, maker(settings.precision));
             } catch (lockstep::Error const& error) {

@@ -17,9 +17,10 @@ struct OtherRanks {
 
     /// What is called holds the turn to call MPI.
     struct Verbs {
-        void (*attend)(void* object)                                                     = nullptr;
-        void (*check)(void* object, Time since)                                          = nullptr;
-        std::string (*give_up)(void* object, std::string const& sentence, std::uint64_t) = nullptr;
+        void (*attend)(void* object)                                                               = nullptr;
+        void (*check)(void* object, Time since)                                                    = nullptr;
+        bool (*one_has_failed)(void* object)                                                       = nullptr;
+        std::string (*give_up)(void* object, std::string const& sentence, std::uint64_t operation) = nullptr;
     };
     void* object = nullptr;
     Verbs verbs;
@@ -39,14 +40,22 @@ struct OtherRanks {
         verbs.check(object, since);
     }
     /// The report of a wait that took too long: the sentence, who is missing in the operation of that number (0 where it has none), and a
-    /// line for each rank. The others learn that this rank has given up.
-    std::string give_up(std::string const& sentence, std::uint64_t number) const {
+    /// line for each rank. When this rank ends, the others learn that it has given up. Where another one has failed, that one is about to
+    /// say why and to end the job: it gets the time for it.
+    std::string give_up(std::string const& sentence, std::uint64_t operation) const {
         if (!known()) return sentence + ", which another rank has not joined or not ended";
+        if (one_has_failed()) std::this_thread::sleep_for(std::chrono::seconds(3));
         Turn const turn;
-        return verbs.give_up(object, sentence, number);
+        return verbs.give_up(object, sentence, operation);
     }
 
     static constexpr std::chrono::milliseconds period{100};
+
+private:
+    bool one_has_failed() const {
+        Turn const turn;
+        return verbs.one_has_failed(object);
+    }
 };
 inline OtherRanks other_ranks;
 
@@ -78,7 +87,8 @@ inline constexpr double default_timeout = 300;
 /// The end of a wait.
 class Deadline {
 public:
-    explicit Deadline(double seconds) : seconds_(seconds) {}
+    /// `reports`: when it has passed, the error says what is known of the other ranks, and they learn of it.
+    explicit Deadline(double seconds, bool reports = true) : seconds_(seconds), reports_(reports) {}
 
     bool passed() const { return Clock::now() - begin_ > std::chrono::duration<double>(seconds_); }
     auto begin() const noexcept { return begin_; }
@@ -87,13 +97,15 @@ public:
     template <class What>
     [[noreturn]] void raise(std::size_t rank, What const& what, std::uint64_t number = 0) const {
         std::string const which = number == 0 ? std::string() : sentence(", operation ", number, " of this rank");
-        throw Error(Fault::peer, other_ranks.give_up(sentence("rank ", rank, ": waited ", seconds_, " s for ", what, which), number));
+        std::string const all   = sentence("rank ", rank, ": waited ", seconds_, " s for ", what, which);
+        throw Error(Fault::peer, reports_ ? other_ranks.give_up(all, number) : all + ", which another rank has not joined or not ended");
     }
 
 private:
     using Clock = std::chrono::steady_clock;
 
     double            seconds_;
+    bool              reports_;
     Clock::time_point begin_ = Clock::now();
 };
 

@@ -12,11 +12,10 @@
 #include <mutex>
 #include <new>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
-#include <vector>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/watchdog.hpp"
@@ -52,14 +51,15 @@ public:
     template <class Body>
     int run(Body&& body) {
         try {
-            return conclude({}, std::forward<Body>(body)());
+            code_ = conclude({}, std::forward<Body>(body)());
         } catch (Error const& error) {
-            return conclude(error.what(), static_cast<int>(error.fault()));
+            code_ = conclude(error.what(), static_cast<int>(error.fault()));
         } catch (std::bad_alloc const& error) {
-            return conclude(error.what(), static_cast<int>(Fault::peer), true);
+            code_ = conclude(error.what(), static_cast<int>(Fault::peer), true);
         } catch (std::exception const& error) {
-            return conclude(error.what(), static_cast<int>(Fault::peer));
+            code_ = conclude(error.what(), static_cast<int>(Fault::peer));
         }
+        return *code_;
     }
 
 private:
@@ -80,9 +80,10 @@ private:
         watchdog_.emplace(duplicate(MPI_COMM_WORLD), owns_);
         if (watchdog_->ranks() > 1)
             other_ranks = {this,
-                           {.attend  = [](void* self) { static_cast<Environment*>(self)->watchdog_->attend(); },
-                            .check   = [](void* self, Time since) { static_cast<Environment*>(self)->check_others(since); },
-                            .give_up = [](void* self, std::string const& sentence,
+                           {.attend         = [](void* self) { static_cast<Environment*>(self)->watchdog_->attend(); },
+                            .check          = [](void* self, Time since) { static_cast<Environment*>(self)->check_others(since); },
+                            .one_has_failed = [](void* self) { return static_cast<Environment*>(self)->watchdog_->one_has_failed(); },
+                            .give_up        = [](void* self, std::string const& sentence,
                                           std::uint64_t number) { return static_cast<Environment*>(self)->give_up(sentence, number); }}};
     }
 
@@ -120,7 +121,6 @@ private:
     }
 
     std::string give_up(std::string const& sentence, std::uint64_t number) {
-        if (watchdog_->one_has_failed()) std::this_thread::sleep_for(patience + std::chrono::seconds(1));  // it says why, and ends the job
         gave_up_                  = true;
         std::string const missing = watchdog_->missing(number);
         return sentence + ", " + missing + watchdog_->report(number);
@@ -145,11 +145,12 @@ private:
             return watchdog_->all_ended();
         };
         auto const deadline = std::chrono::steady_clock::now() + patience;
-        for (Backoff backoff; !all_ended(); backoff.pause())
+        for (Backoff backoff; !all_ended(); backoff.pause()) {
             if (failed && std::chrono::steady_clock::now() > deadline) {
                 if (!gave_up_) print(sentence, false);
                 abort_job(code);
             }
+        }
 
         bool         first = true, alike = true;
         std::int64_t code_of_first = 0;
@@ -162,7 +163,7 @@ private:
             if (code_of_first == 0) code_of_first = word.code;
         }
         if (failed && first && !gave_up_) print(sentence, alike && !names_rank);
-        return code_ = static_cast<int>(code_of_first);
+        return static_cast<int>(code_of_first);
     }
 
     /// With the rank unless all raised it or it begins with it already. One line; that of a rank that has given up waiting has more, one a
@@ -207,20 +208,25 @@ private:
         std::mutex              mutex;
         std::condition_variable changed;
         bool                    over = false;
-        std::thread             guard([&] {
+        auto const              wait = [&] {
             std::unique_lock lock(mutex);
             if (changed.wait_for(lock, std::chrono::seconds(10), [&] { return over; })) return;
             std::fprintf(stderr, "rank %zu: everything is done, but MPI_Finalize does not end: this rank ends without it\n", rank);
             std::fflush(nullptr);
-            std::_Exit(code_);
-        });
+            std::_Exit(code_.value_or(static_cast<int>(Fault::peer)));
+        };
+        std::thread guard;
+        try {
+            guard = std::thread(wait);
+        } catch (std::system_error const&) {  // then nobody guards it
+        }
         MPI_Finalize();
         {
             std::lock_guard const lock(mutex);
             over = true;
         }
         changed.notify_one();
-        guard.join();
+        if (guard.joinable()) guard.join();
     }
 
     bool         owns_       = false;
@@ -231,7 +237,7 @@ private:
 
     std::optional<Watchdog> watchdog_;
     bool                    gave_up_ = false;  // this rank has waited too long
-    int                     code_    = 0;      // of the exit, that of all ranks
+    std::optional<int>      code_;             // of the exit, that of all ranks, where `run` knows it
 };
 
 }  // namespace lockstep::comm

@@ -40,7 +40,7 @@ public:
     explicit ProgressEngine(Settings const& settings) : settings_(settings) {
         {
             Turn const turn;
-            issue_log = &log_;
+            log_.enter();
         }
         if (policy() == Progress::thread) thread_ = std::thread([this, timeline = &observe::timeline()] { run(*timeline); });
     }
@@ -50,7 +50,7 @@ public:
         settle();
         stop();
         Turn const turn;
-        if (issue_log == &log_) issue_log = nullptr;
+        log_.leave();
     }
 
     Progress policy() const noexcept { return settings_.policy; }
@@ -62,8 +62,8 @@ public:
         task.next_      = nullptr;
         task.busy_.store(true, std::memory_order_relaxed);
         Subject const& subject = task.subject_;
-        log_.issued(issued_, subject);
         log_.issuer(observe::track());
+        log_.issued(issued_, subject);
         observe::mark(observe::issue_of(subject.transfer()), subject.index, subject.part, subject.bytes);
         std::unique_lock lock(mutex_);
         ++unfinished_;
@@ -95,7 +95,10 @@ public:
     void settle() noexcept {
         try {
             bool const unwinding = std::uncaught_exceptions() > 0;
-            if (unwinding && !has_abandoned) settings_.timeout = 1;
+            if (unwinding && !has_abandoned) {
+                settings_.timeout = 1;
+                abandoning_       = true;
+            }
             if (!(unwinding && has_abandoned)) wait_all();
         } catch (std::exception const& error) {
             bool const told = raised_ || std::uncaught_exceptions() > 0;
@@ -139,11 +142,11 @@ private:
 
     template <class Over>
     void wait_for(Over const& over, Task* task) {
-        Deadline const deadline(settings_.timeout);
+        Deadline const deadline(settings_.timeout, !abandoning_);
         if (policy() == Progress::inside) {
             for (Backoff backoff; !over(); backoff.pause()) {
                 if (!failure_) pass_here();
-                if (!failure_ && deadline.passed()) fail_late(deadline, task);
+                if (!failure_ && deadline.passed()) failure_ = late(deadline, task);
                 if (failure_ && !over()) raise();
             }
             return;
@@ -163,15 +166,16 @@ private:
         std::rethrow_exception(failure_);
     }
 
-    /// Keeps the peer error of a wait that is too long. The error names the task that was waited for, or the one issued first.
-    void fail_late(Deadline const& deadline, Task const* task) noexcept {
+    /// The peer error of a wait that is too long; none where there is nothing to wait for. It names the task that was waited for, or the
+    /// one issued first.
+    std::exception_ptr late(Deadline const& deadline, Task const* task) noexcept {
         try {
             if (task == nullptr) task = first_issued();
-            if (task == nullptr) return;
-            deadline.raise(settings_.rank, task->subject_, task->issued_as_);
+            if (task != nullptr) deadline.raise(settings_.rank, task->subject_, task->issued_as_);
         } catch (...) {
-            failure_ = std::current_exception();
+            return std::current_exception();
         }
+        return {};
     }
 
     // The issuing thread without a thread of the engine.
@@ -213,7 +217,12 @@ private:
                 continue;
             }
             if (waiting_ && wait_begins_->passed()) {
-                fail_late(*wait_begins_, waited_for_);
+                Deadline const    deadline = *wait_begins_;  // of a thread that waits on, until `failure_` is set
+                Task const* const task     = waited_for_;
+                lock.unlock();
+                std::exception_ptr const failure = late(deadline, task);
+                lock.lock();
+                failure_ = failure;
                 finished_.notify_all();
                 continue;
             }
@@ -325,8 +334,9 @@ private:
     static constexpr Microseconds short_sleep{50}, least_sleep{250}, most_sleep{1000};
 
     Settings      settings_;
-    std::uint64_t issued_ = 0;      // the issuing thread's
-    bool          raised_ = false;  // the failure has reached the program
+    std::uint64_t issued_     = 0;      // the issuing thread's
+    bool          raised_     = false;  // the failure has reached the program
+    bool          abandoning_ = false;  // an exception unwinds this rank: what it waits for no longer matters to anybody
 
     // The engine's own.
     Task*            active_         = nullptr;

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/backoff.hpp"
@@ -17,8 +16,8 @@
 
 namespace lockstep::comm {
 
-/// Speaks on a communicator of its own, whose ranks are all of the program. Who calls it holds the turn to call MPI. Nothing waits: a word
-/// to a rank that does not take them is left out.
+/// Speaks on a communicator of its own, whose ranks are all of the program. Who calls it holds the turn to call MPI. Nothing waits: a rank
+/// that has not taken the last word gets no other one.
 class Watchdog {
 public:
     using Clock = std::chrono::steady_clock;
@@ -57,7 +56,7 @@ public:
         Word word;
         word.where = here();
         for (std::size_t other = 0; other < ranks(); ++other)
-            if (other != rank() && of(other).end == End::not_yet && letters_[other].sent()) send(other, letters_[other], word);
+            if (other != rank() && of(other).end == End::not_yet && letters_[other].sent()) send(other, letters_[other], word, MPI_Issend);
     }
 
     void listen() {
@@ -79,10 +78,11 @@ public:
         heard_[rank()].word = word;
         last_.resize(ranks());
         for (std::size_t other = 0; other < ranks(); ++other)
-            if (other != rank()) send(other, last_[other], word);
+            if (other != rank()) send(other, last_[other], word, MPI_Isend);
     }
 
-    bool one_has_failed() const noexcept {
+    bool one_has_failed() {
+        listen();
         return std::any_of(heard_.begin(), heard_.end(), [](Heard const& heard) { return heard.word.end == End::failed; });
     }
 
@@ -103,6 +103,7 @@ public:
         Whereabouts const mine = here();
         for (std::size_t other = 0; other < ranks(); ++other) {
             if (other == rank()) continue;
+            if (!heard(other)) continue;
             Whereabouts const& where = of(other).where;
             bool const         quiet = silent_for(other) > quiet_after_;
             if (number != 0 && !where.has_issued(number) && ++absents <= most_named)
@@ -117,7 +118,9 @@ public:
         if (!elsewhere.empty()) return elsewhere;
         if (absents != 0) return "which " + named(absents, absent, "has not joined", "have not joined");
         if (silents != 0) return "of which " + named(silents, silent, "is silent", "are silent");
-        return number == 0 ? "which another rank has not joined or not ended" : "which all ranks have joined and some have not ended";
+        bool all = number != 0;
+        for (std::size_t other = 0; other < ranks(); ++other) all = all && (other == rank() || heard(other));
+        return all ? "which all ranks have joined and some have not ended" : "which another rank has not joined or not ended";
     }
 
     /// A line a rank: whether it has joined that operation, and where it was when it was last heard.
@@ -127,7 +130,7 @@ public:
         for (std::size_t other = 0; other < ranks(); ++other) {
             Whereabouts const& where = other == rank() ? mine : of(other).where;
             lines += sentence("\n    rank ", other, ": ");
-            if (other != rank() && heard_[other].at == Clock::time_point()) {
+            if (other != rank() && !heard(other)) {
                 lines += "has not been heard";
                 continue;
             }
@@ -167,21 +170,24 @@ private:
         }
     };
 
-    /// Where this rank is, or was when its engine ended.
+    bool heard(std::size_t other) const noexcept { return heard_[other].at != Clock::time_point(); }
+
+    /// Where this rank is, or was when its last engine ended.
     Whereabouts const& here() {
-        if (issue_log != nullptr) here_ = issue_log->read(observe::now());
+        if (IssueLog const* const log = IssueLog::newest()) here_ = log->read(observe::now());
         return here_;
     }
     static double rounded(double seconds) { return static_cast<double>(static_cast<std::int64_t>(seconds * 10)) / 10; }
 
-    void send(std::size_t other, Letter& letter, Word const& word) {
+    /// Started by MPI_Issend it is sent when it is taken: a rank that no longer listens gets one word, not many.
+    void send(std::size_t other, Letter& letter, Word const& word, decltype(MPI_Isend)* start) {
         letter.word = word;
-        if (MPI_Isend(&letter.word, sizeof(Word), MPI_BYTE, static_cast<int>(other), tag, end_.handle(), &letter.request) != MPI_SUCCESS)
+        if (start(&letter.word, sizeof(Word), MPI_BYTE, static_cast<int>(other), tag, end_.handle(), &letter.request) != MPI_SUCCESS)
             letter.request = MPI_REQUEST_NULL;
     }
 
     double silent_for(std::size_t other) const {
-        return heard_[other].at == Clock::time_point() ? 0 : std::chrono::duration<double>(Clock::now() - heard_[other].at).count();
+        return !heard(other) ? 0 : std::chrono::duration<double>(Clock::now() - heard_[other].at).count();
     }
 
     static bool other_in_place(Whereabouts const& mine, Whereabouts const& where, std::uint64_t number) {

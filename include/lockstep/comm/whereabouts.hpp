@@ -5,11 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <ostream>
-#include <string>
 #include <type_traits>
+#include <utility>
 
 #include "lockstep/comm/task.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/observe/track.hpp"
 
 namespace lockstep::comm {
@@ -50,7 +49,9 @@ struct Whereabouts {
     std::array<std::uint8_t, 4>             padding{};
 
     bool has_issued(std::uint64_t number) const noexcept { return number <= issued; }
-    bool remembers(std::uint64_t number) const noexcept { return number != 0 && has_issued(number) && number + remembered > issued; }
+    bool remembers(std::uint64_t number) const noexcept {  // the oldest place may just be written anew
+        return number != 0 && has_issued(number) && number + remembered > issued + 1;
+    }
     IssuedOperation const& operation(std::uint64_t number) const noexcept { return last[number % remembered]; }
 
     void set(observe::Doing const& doing, observe::Nanoseconds now) noexcept {
@@ -65,7 +66,7 @@ struct Whereabouts {
 };
 static_assert(std::is_trivially_copyable_v<Whereabouts>);  // it travels as bytes
 
-/// "in backward 3 for 0.2 s, version 17", "in AllGather wait 4 for 5.0 s (behind forward 3), version 17".
+/// "in backward of unit 3 for 0.2 s, version 17", "in AllGather wait for unit 4 for 5 s (behind forward of unit 3), version 17".
 inline std::ostream& operator<<(std::ostream& out, Whereabouts const& where) {
     auto const of = [&](std::uint8_t event, std::uint32_t index) {
         auto const e = static_cast<observe::Event>(event);
@@ -74,6 +75,7 @@ inline std::ostream& operator<<(std::ostream& out, Whereabouts const& where) {
         if (e == observe::Event::gather_wait) out << " for unit " << index;
         if (e == observe::Event::reduction_wait) out << " for bucket " << index;
     };
+    if (where.has_engine == 0) return out << "before its first step";
     if (where.in_span == 0) return out << "between two steps, version " << where.version;
     out << "in ";
     of(where.event, where.index);
@@ -97,13 +99,32 @@ public:
         issued_.store(number, std::memory_order_release);
     }
     void finished(std::uint64_t count) noexcept { finished_.store(count, std::memory_order_relaxed); }
-    void issuer(observe::Track const& track) noexcept { issuer_.store(&track, std::memory_order_relaxed); }
+    void issuer(observe::Track const& track) noexcept { issuer_.store(&track, std::memory_order_release); }
 
     Whereabouts read(observe::Nanoseconds now) const noexcept {
         Whereabouts where;
         where.has_engine = 1;
-        where.issued     = issued_.load(std::memory_order_acquire);
         where.finished   = finished_.load(std::memory_order_relaxed);
+        do {
+            where.issued = issued_.load(std::memory_order_acquire);
+            read_last(where);
+            std::atomic_thread_fence(std::memory_order_acquire);
+        } while (where.issued != issued_.load(std::memory_order_relaxed));
+        if (observe::Track const* const track = issuer_.load(std::memory_order_acquire)) where.set(track->doing(), now);
+        return where;
+    }
+
+    /// The log of the engine that this process made last, of those that live. Its callers hold the turn to call MPI.
+    static IssueLog const* newest() noexcept { return newest_; }
+    void                   enter() noexcept { before_ = std::exchange(newest_, this); }
+    void                   leave() noexcept {
+                          IssueLog** link = &newest_;
+                          while (*link != this) link = &(*link)->before_;
+        *link = before_;
+    }
+
+private:
+    void read_last(Whereabouts& where) const noexcept {
         for (std::size_t i = 0; i < Whereabouts::remembered; ++i) {
             std::uint64_t const what = last_[i][1].load(std::memory_order_relaxed);
             where.last[i]            = {.bytes      = last_[i][0].load(std::memory_order_relaxed),
@@ -111,17 +132,14 @@ public:
                                         .part       = static_cast<std::uint16_t>(what >> 32),
                                         .collective = static_cast<std::uint8_t>(what >> 48)};
         }
-        if (observe::Track const* const track = issuer_.load(std::memory_order_relaxed)) where.set(track->doing(), now);
-        return where;
     }
 
-private:
     std::array<std::array<std::atomic<std::uint64_t>, 2>, Whereabouts::remembered> last_{};
     std::atomic<std::uint64_t>                                                     issued_{0}, finished_{0};
     std::atomic<observe::Track const*>                                             issuer_{nullptr};
-};
+    IssueLog*                                                                      before_ = nullptr;
 
-/// Of the engine that this process made last. Read and written with the turn to call MPI.
-inline IssueLog const* issue_log = nullptr;
+    inline static IssueLog* newest_ = nullptr;
+};
 
 }  // namespace lockstep::comm

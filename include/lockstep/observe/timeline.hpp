@@ -34,7 +34,7 @@ public:
         if (!left_.empty()) {
             Track* const track = left_.back();
             left_.pop_back();
-            track->rename("thread");
+            track->reuse();
             return *track;
         }
         tracks_.push_back(std::make_unique<Track>(tracks_.size()));

@@ -34,7 +34,15 @@ public:
     std::size_t number() const noexcept { return number_; }
 
     /// For people. The text must live as long as the process.
-    void             rename(char const* thread) noexcept { name_.store(thread, std::memory_order_relaxed); }
+    void rename(char const* thread) noexcept { name_.store(thread, std::memory_order_relaxed); }
+
+    /// For another thread, which has done nothing yet.
+    void reuse() noexcept {
+        rename("thread");
+        reopen({});
+        phase_.store(packed(Event::step, 0), std::memory_order_relaxed);
+        begin_version(0);
+    }
     std::string_view thread() const noexcept { return name_.load(std::memory_order_relaxed); }
 
     // Of the thread that writes.
@@ -50,7 +58,7 @@ public:
         slot[3].store(r.bytes, std::memory_order_release);
         written_.store(at + 1, std::memory_order_release);
         issued_ += is_issue(r.event);
-        if (r.event == Event::version) version_.store(r.index, std::memory_order_relaxed);
+        if (r.event == Event::version) begin_version(r.index);
     }
 
     /// Collectives issued by this thread so far: the same number on all ranks, even where records were lost.
@@ -71,6 +79,7 @@ public:
             phase_.store(packed(event, index), std::memory_order_relaxed);
         return before;
     }
+    void begin_version(std::uint64_t version) noexcept { version_.store(version, std::memory_order_relaxed); }
     void reopen(Open open) noexcept {
         open_.store(open.what, std::memory_order_relaxed);
         since_.store(open.since, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 #pragma once
 // Parameters, gradients and activations of a live trainer by name, as xtensor expressions.
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,18 +18,20 @@ struct Found {
     state::Parameter const* parameter;
 };
 
-/// "the units root, h.0, h.1".
-inline std::string names(std::span<state::Unit const> units) {
-    std::string all = "the units ";
-    for (state::Unit const& unit : units) all += (&unit == units.data() ? "" : ", ") + unit.name;
-    return all;
+/// "root, h.0, h.1", the first ones of many.
+inline std::string listed(std::span<state::Unit const> units) {
+    constexpr std::size_t most = 8;
+    std::string           names;
+    for (state::Unit const& unit : units.first(std::min(most, units.size()))) names += (&unit == units.data() ? "" : ", ") + unit.name;
+    return units.size() > most ? names + ", ..." : names;
 }
 
 inline Found find_parameter(std::span<state::Unit const> units, std::string_view name) {
     for (std::size_t u = 0; u < units.size(); ++u)
         for (state::Parameter const& parameter : units[u].parameters)
             if (parameter.name == name) return {u, &parameter};
-    input_error("there is no parameter ", name, "; this model has ", names(units));
+    input_error("there is no parameter ", name, ": expected one of the units ", listed(units));
+    this model has ", names(units));
 }
 
 /// The whole of a unit of which each rank holds a part, its layout undone for one parameter.

@@ -91,14 +91,16 @@ public:
         return sum;
     }
 
-    /// Of the gradients that this rank owns, the key of the first in the order of backward that is not finite.
+    /// Of the gradients that this rank owns, the key of the first that is not finite, from the last parameter of the last unit on: backward
+    /// goes about that way.
     std::uint64_t first_nonfinite() const {
+        std::size_t order = 0;
         for (std::size_t u = units_.size(); u-- > 0;)
-            for (std::size_t p = units_[u].parameters.size(); p-- > 0;) {
+            for (std::size_t p = units_[u].parameters.size(); p-- > 0; ++order) {
                 Range const range = intersect(units_[u].parameters[p].range(), owned_[u].range);
-                if (!all_finite(std::span<Master const>(
-                        owned_[u].gradients.subspan(range.empty() ? 0 : range.begin - owned_[u].range.begin, range.size()))))
-                    return NonFinite::key(NonFinite::In::sum, units_.size() - 1 - u, u, p);
+                if (range.empty()) continue;
+                auto const gradients = owned_[u].gradients.subspan(range.begin - owned_[u].range.begin, range.size());
+                if (!all_finite(std::span<Master const>(gradients))) return NonFinite::key(NonFinite::In::sum, order, u, p);
             }
         return NonFinite::key(NonFinite::In::nothing);
     }

@@ -32,13 +32,17 @@ struct NonFinite {
         return static_cast<std::uint64_t>(in) << 62 | std::uint64_t{std::min(order, most_orders)} << 40 | std::uint64_t{unit} << 20 |
                parameter;
     }
-    static NonFinite least(std::span<std::uint64_t const> keys_of_ranks) {
-        auto const          least = std::min_element(keys_of_ranks.begin(), keys_of_ranks.end());
+    static NonFinite least(std::span<std::int64_t const> keys_of_ranks) {
+        auto const unsigned_less = [](std::int64_t a, std::int64_t b) {
+            return static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b);
+        };
+        auto const          place = std::min_element(keys_of_ranks.begin(), keys_of_ranks.end(), unsigned_less);
+        auto const          least = static_cast<std::uint64_t>(*place);
         std::uint64_t const low   = (std::uint64_t{1} << 20) - 1;
-        return {.in        = static_cast<In>(*least >> 62),
-                .rank      = static_cast<std::size_t>(least - keys_of_ranks.begin()),
-                .unit      = static_cast<std::size_t>(*least >> 20 & low),
-                .parameter = static_cast<std::size_t>(*least & low)};
+        return {.in        = static_cast<In>(least >> 62),
+                .rank      = static_cast<std::size_t>(place - keys_of_ranks.begin()),
+                .unit      = static_cast<std::size_t>(least >> 20 & low),
+                .parameter = static_cast<std::size_t>(least & low)};
     }
 
 private:

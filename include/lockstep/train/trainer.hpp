@@ -1,6 +1,7 @@
 #pragma once
 // The training step. Model, precision, optimizer and strategy meet here; how the passes acquire, release and reduce is in passes.hpp.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -65,6 +66,7 @@ public:
         agree(strategy_, behaviour_digest<Optimizer, Master>(optimizer_), "optimizer");
         threads_.run([&] { masters_.initialize(options_.seed); });
         weights_changed();
+        observe::track().begin_version(version_);
     }
 
     /// Of a strategy that is alone.
@@ -183,7 +185,11 @@ public:
     }
 
     /// To be called before `weights_changed` where the masters and the optimizer's state are those of another trainer.
-    void continue_from(state::Version version, optim::LossScaleState scale) noexcept { version_ = version, loss_scale_.restore(scale); }
+    void continue_from(state::Version version, optim::LossScaleState scale) noexcept {
+        version_ = version;
+        observe::track().begin_version(version_);
+        loss_scale_.restore(scale);
+    }
     optim::LossScaleState loss_scale_state() const noexcept { return loss_scale_.state(); }
     TrainerOptions const& options() const noexcept { return options_; }
     runtime::Threads&     threads() noexcept { return threads_; }
@@ -251,10 +257,13 @@ private:
     }
 
     /// Of all ranks, by what each has seen. Collective.
-    NonFinite first_nonfinite() const {
+    NonFinite first_nonfinite() {
+        std::fill(nonfinite_.begin(), nonfinite_.end(), 0);
         std::uint64_t const own = totals_.own_loss_finite() ? std::min(passes_.first_nonfinite(), masters_.first_nonfinite())
                                                             : NonFinite::key(NonFinite::In::loss);
-        return NonFinite::least(strategy_.gather_values(own));
+        nonfinite_[rank()]      = static_cast<std::int64_t>(own);
+        strategy_.start_sum(nonfinite_).wait();
+        return NonFinite::least(nonfinite_);
     }
 
     StepResult describe_step(double learning_rate) const {
@@ -296,6 +305,8 @@ private:
     std::uint64_t  sent_before_ = 0;
     bool           began_       = false;  // the first step
     bool           skipped_     = false;  // the last step, because its numbers were not finite
+
+    std::vector<std::int64_t> nonfinite_ = std::vector<std::int64_t>(ranks());  // a key a rank
 };
 
 }  // namespace lockstep
