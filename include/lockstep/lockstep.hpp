@@ -241,6 +241,7 @@
 #include "lockstep/train/inspect.hpp"
 #include "lockstep/train/masters.hpp"
 #include "lockstep/train/memory_watch.hpp"
+#include "lockstep/train/nonfinite.hpp"
 #include "lockstep/train/passes.hpp"
 #include "lockstep/train/resume.hpp"
 #include "lockstep/train/step_result.hpp"
