@@ -42,7 +42,8 @@ constexpr Way ways[]{
     {"hybrid", "25", "0", "never", "1", "off", 2},
 };
 
-bool every_way() { return std::getenv("LOCKSTEP_EVERY_WAY") != nullptr; }
+bool        every_way() { return std::getenv("LOCKSTEP_EVERY_WAY") != nullptr; }
+std::size_t steps() { return every_way() ? 100 : 3; }
 
 /// Those above, or with LOCKSTEP_EVERY_WAY in the environment all combinations of what a strategy reads, over 100 steps. The blocks of a
 /// unit change from one to the next.
@@ -72,10 +73,8 @@ void check_ways(Words const& flags, int ranks) {
     std::vector<double> losses;
     for (Way const& way : chosen_ways()) {
         if (way.group != 0 && ranks % way.group != 0) continue;
-        Words chosen{"--strategy",    way.strategy,    "--bucket-mb", way.bucket,
-                     "--prefetch",    way.prefetch,    "--reshard",   way.reshard,
-                     "--threads",     way.threads,     "--overlap",   way.overlap,
-                     "--unit-blocks", way.unit_blocks, "--steps",     every_way() ? "100" : "3"};
+        Words chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket,  "--prefetch", way.prefetch,    "--reshard",
+                     way.reshard,  "--threads",  way.threads,   "--overlap", way.overlap,  "--unit-blocks", way.unit_blocks};
         if (way.group != 0) chosen = chosen + Words{"--shard-group", std::to_string(way.group)};
         CAPTURE(joined(chosen));
         CAPTURE(ranks);
@@ -85,15 +84,15 @@ void check_ways(Words const& flags, int ranks) {
             weights = found;
             losses  = column(lines, "loss");
             REQUIRE(weights.size() > 300'000);  // several buckets of 64 KiB
-            REQUIRE(losses.size() == (every_way() ? 100 : 3));
+            REQUIRE(losses.size() == steps());
         }
         CHECK(found == weights);
         CHECK(column(lines, "loss") == losses);
     }
 }
 
-Words const gpt2{"--layers", "2",  "--heads",        "3",  "--dim",   "60", "--vocab",   "101",
-                 "--seq",    "21", "--global-batch", "12", "--steps", "3",  "--dropout", "0.1"};
+Words const gpt2{"--layers", "2",  "--heads",        "3",  "--dim",     "60",  "--vocab", "101",
+                 "--seq",    "21", "--global-batch", "12", "--dropout", "0.1", "--steps", std::to_string(steps())};
 Words const llama = gpt2 + Words{"--arch", "llama", "--kv-heads", "1"};
 
 TEST_CASE("one micro-step gives the same weights for all strategies on 2 ranks") { check_ways(gpt2 + Words{"--precision", "fp32"}, 2); }
@@ -147,7 +146,7 @@ void check_layouts(Words const& flags) {
         if (weights.empty()) {
             weights = found;
             numbers = these;
-            REQUIRE(numbers[0].size() == 3);
+            REQUIRE(numbers[0].size() == steps());
         }
         CHECK((found == weights));
         CHECK((these == numbers));

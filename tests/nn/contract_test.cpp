@@ -176,7 +176,7 @@ TEST_CASE("a key of random numbers is its own for each unit, place and version")
     auto const first = words(1);
     CHECK(words(1) == first);
     CHECK(words(2) != first);
-    pass.index        = 1;
+    pass.place        = 1;
     auto const second = words(1);
     CHECK(second != first);
     pass.version = 1;

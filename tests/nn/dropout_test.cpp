@@ -26,7 +26,7 @@ std::vector<float> output(M const& module, std::size_t columns, Call const& call
     tensor::ArenaStorage::Workspace       workspace;
     nn::Pass<float, tensor::ArenaStorage> pass;
     pass.workspace    = &workspace;
-    pass.index        = call.unit;
+    pass.place        = call.unit;
     pass.batch        = call.batch;
     pass.sequence     = call.sequence;
     pass.training     = call.training;
