@@ -31,7 +31,6 @@ inline Found find_parameter(std::span<state::Unit const> units, std::string_view
         for (state::Parameter const& parameter : units[u].parameters)
             if (parameter.name == name) return {u, &parameter};
     input_error("there is no parameter ", name, ": expected one of the units ", listed(units));
-    this model has ", names(units));
 }
 
 /// The whole of a unit of which each rank holds a part, its layout undone for one parameter.
