@@ -56,12 +56,21 @@ def of_rank(trace, rank):
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    trace = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    folder = pathlib.Path(sys.argv[2])
-    folder.mkdir(parents=True, exist_ok=True)
-    for rank in range(trace["distributedInfo"]["world_size"]):
-        # HTA looks for `"rank": N` line by line.
-        (folder / f"rank{rank}.json").write_text(json.dumps(of_rank(trace, rank), indent=0))
+    source, folder = map(pathlib.Path, sys.argv[1:])
+    try:
+        trace = json.loads(source.read_text())
+        ranks = trace["distributedInfo"]["world_size"]
+        files = {folder / f"rank{rank}.json": of_rank(trace, rank) for rank in range(ranks)}
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        sys.exit(f"{source}: expected a trace of train_gpt, found {type(fault).__name__}: {fault}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("rank*.json"):
+            old.unlink()
+        for path, content in files.items():
+            path.write_text(json.dumps(content, indent=0))  # HTA looks for `"rank": N` line by line
+    except OSError as fault:
+        sys.exit(f"{folder}: cannot be written: {fault}")
 
 
 if __name__ == "__main__":

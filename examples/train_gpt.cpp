@@ -1,6 +1,9 @@
 // train_gpt: trains a GPT on one or more ranks. `train_gpt --help` lists its flags.
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -128,8 +131,9 @@ int main(int argc, char** argv) {
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
             std::error_code ignored;
             if (!settings.metrics.empty()) std::filesystem::remove(last_events_file(settings, world.rank()), ignored);  // of an earlier run
+            mpi.silence = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
             try {
-                run(settings, world, maker(settings.precision));
+                run(settings, world.with_timeout(settings.parallel.timeout), maker(settings.precision));
             } catch (lockstep::Error const& error) {
                 if (error.fault() == lockstep::Fault::peer) leave_last_events(settings, world.rank());
                 throw;

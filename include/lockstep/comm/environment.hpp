@@ -46,6 +46,9 @@ public:
     /// How long a rank waits for others of which some have ended.
     std::chrono::milliseconds absence{300'000};
 
+    /// How long a rank that has come to its end well waits for one that says nothing any more; 0: for ever.
+    std::chrono::milliseconds silence{0};
+
     /// Runs the program and returns its exit code, on all ranks that of the first one that failed. An error's sentence is printed
     /// once; with the rank where not all ranks raised it. `body()` returns an exit code.
     template <class Body>
@@ -150,6 +153,15 @@ private:
                 if (!gave_up_) print(sentence, false);
                 abort_job(code);
             }
+            if (failed || silence.count() == 0) continue;
+            if (std::size_t const lost = watchdog_->silent_for_longer_than(silence); lost != mine) {
+                Turn const turn;
+                print(lockstep::sentence("rank ", mine, ": has come to the end and waited ", static_cast<double>(silence.count()) / 1000,
+                                         " s for rank ", lost, ", which says nothing") +
+                          watchdog_->report(0),
+                      false);
+                abort_job(static_cast<int>(Fault::peer));
+            }
         }
 
         bool         first = true, alike = true;
@@ -197,8 +209,8 @@ private:
         world_                 = Communicator{Endpoint{}};
         std::size_t const rank = watchdog_->rank();
         watchdog_.reset();
-        std::optional<Silence> silence;
-        if (failed_) silence.emplace();  // what is left of abandoned operations is known
+        std::optional<Silence> mute;
+        if (failed_) mute.emplace();  // what is left of abandoned operations is known
         finalize(rank);
     }
 

@@ -86,6 +86,14 @@ public:
         return std::any_of(heard_.begin(), heard_.end(), [](Heard const& heard) { return heard.word.end == End::failed; });
     }
 
+    /// The first of the ranks that have not ended and have said nothing for longer; this one where there is none.
+    std::size_t silent_for_longer_than(std::chrono::milliseconds time) const {
+        for (std::size_t other = 0; other < ranks(); ++other)
+            if (other != rank() && of(other).end == End::not_yet && silent_for(other) > std::chrono::duration<double>(time).count())
+                return other;
+        return rank();
+    }
+
     /// All have told their end, and have this rank's.
     bool all_ended() {
         listen();
@@ -134,15 +142,16 @@ public:
                 lines += "has not been heard";
                 continue;
             }
-            if (other != rank() && of(other).end != End::not_yet) {
-                lines += of(other).end == End::well     ? "has ended the program"
-                         : of(other).end == End::failed ? "has ended with an error"
-                                                        : "has given up waiting";
-                lines += "; ";
+            if (other != rank()) {
+                double const age = silent_for(other);
+                lines += age > quiet_after_ ? sentence("silent for ", rounded(age), " s, until then: ")
+                                            : sentence("heard ", rounded(age), " s ago: ");
             }
+            if (End const end = of(other).end; other != rank() && end != End::not_yet)
+                lines += end == End::well     ? "has ended the program; "
+                         : end == End::failed ? "has ended with an error; "
+                                              : "has given up waiting; ";
             if (number != 0 && where.has_engine != 0) lines += joined(mine, where, number) + "; ";
-            double const age = other == rank() ? 0 : silent_for(other);
-            if (age > quiet_after_) lines += sentence("silent for ", rounded(age), " s, then ");
             lines += sentence(where);
         }
         return lines;
