@@ -47,6 +47,7 @@ public:
         std::size_t bytes = 0;
         for (io::CheckpointPiece const& piece : pieces_) bytes = std::max(bytes, piece.offset + piece.bytes());
         copy_ = {bytes, observe::Category::scratch};
+        copy();  // takes the memory now, so that the first save holds up its step no longer than the others
     }
     Checkpoints(Checkpoints const&)            = delete;
     Checkpoints& operator=(Checkpoints const&) = delete;
@@ -65,7 +66,7 @@ public:
         state_       = State::writing;
         failure_     = agreed(folder_ ? Failure::of([&] { folder_->begin(facts_.version); }) : Failure{}, false);
         if (!failure_.sentence.empty()) return earlier;
-        trainer_.threads().run([&] { copy_state(parts_, pieces_, {copy_.data(), copy_.size()}); });
+        copy();
         start([this, number = static_cast<std::size_t>(ranks().rank()), count = trainer_.ranks()](std::stop_token const& stop) {
             io::write_checkpoint_shard(directory(), number, count, pieces_, {copy_.data(), copy_.size()}, stop);
         });
@@ -111,6 +112,10 @@ private:
     enum class State { idle, writing, publishing };
 
     decltype(auto) ranks() { return trainer_.strategy(); }
+
+    void copy() {
+        trainer_.threads().run([&] { copy_state(parts_, pieces_, {copy_.data(), copy_.size()}); });
+    }
 
     std::filesystem::path directory() const { return io::CheckpointFolder::unfinished(options_.directory, facts_.version); }
 
