@@ -87,12 +87,12 @@ public:
 
     template <class T>
     View<T, 2> block(std::size_t layer, PassOf<T>& pass, View<T, 2> x, Saved<T>& saved) const {
-        InBlock const in(*this, pass, layer);
+        InBlock<PassOf<T>> const in(*this, pass, layer);
         return block_.forward(pass, x, saved.blocks[layer]);
     }
     template <class T>
     View<T, 2> block_backward(std::size_t layer, PassOf<T>& pass, View<T, 2> dy, Saved<T>& saved) const {
-        InBlock const in(*this, pass, layer);
+        InBlock<PassOf<T>> const in(*this, pass, layer);
         return block_.backward(pass, dy, saved.blocks[layer]);
     }
 
