@@ -1,23 +1,14 @@
 // How programs of several ranks end. Compiled with LOCKSTEP_MPIEXEC and LOCKSTEP_PROGRAM, which endings_program.cpp is.
 
-#include <doctest/doctest.h>
-
-#include <array>
-#include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <string>
 #include <string_view>
 
-#include <sys/wait.h>
+#include "run_program.hpp"
 
 namespace endings_test {
 
-struct Run {
-    int         code = -1;
-    std::string output;
-    double      seconds = 0;
-
+struct Run : EndedProgram {
     std::size_t count(std::string_view words) const {
         std::size_t found = 0;
         for (std::size_t at = output.find(words); at != std::string::npos; at = output.find(words, at + 1)) ++found;
@@ -26,15 +17,7 @@ struct Run {
 };
 
 Run run(std::string const& ending, int ranks = 3) {
-    std::string const command = "timeout 30 " LOCKSTEP_MPIEXEC " -n " + std::to_string(ranks) + " " LOCKSTEP_PROGRAM " " + ending + " 2>&1";
-    auto const        begin   = std::chrono::steady_clock::now();
-    Run               result;
-    std::FILE* const  pipe = popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    std::array<char, 4096> chunk;
-    while (std::size_t const size = std::fread(chunk.data(), 1, chunk.size(), pipe)) result.output.append(chunk.data(), size);
-    result.code    = WEXITSTATUS(pclose(pipe));
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    Run const result{run_program("timeout 30 " LOCKSTEP_MPIEXEC " -n " + std::to_string(ranks) + " " LOCKSTEP_PROGRAM " " + ending)};
     INFO(result.output);
     CHECK(result.code != 124);  // the time limit: it hung
     return result;

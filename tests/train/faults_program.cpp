@@ -1,4 +1,5 @@
-// Three ranks train a model that does something wrong on rank 1 in step 3: "faults_program <strategy> <fault>". faults_test.cpp runs it.
+// Three ranks train a model that does something wrong on rank 1 in step 3: "faults_program <strategy> <progress> <fault>". faults_test.cpp
+// runs it.
 
 #include <signal.h>
 
@@ -39,24 +40,12 @@ struct Fault {
     }
 } fault;
 
-class Faulty : public Scripted<tensor::ArenaStorage> {
-    template <class T>
-    using View = tensor::View<T, 2>;
-
-public:
-    using Scripted<tensor::ArenaStorage>::Scripted;
-
-    template <class T>
-    View<T> block(std::size_t layer, PassOf<T>& pass, View<T> x, Saved<T>& saved) const {
-        if (layer == 1) fault.strike("forward");
-        return Scripted::block(layer, pass, x, saved);
-    }
-    template <class T>
-    View<T> block_backward(std::size_t layer, PassOf<T>& pass, View<T> dy, Saved<T>& saved) const {
-        if (layer == 1) fault.strike("backward");
-        return Scripted::block_backward(layer, pass, dy, saved);
+struct Strikes {
+    static void block(bool backward, std::size_t layer) {
+        if (layer == 1) fault.strike(backward ? "backward" : "forward");
     }
 };
+using Faulty = Interrupted<tensor::ArenaStorage, Strikes>;
 
 template <class Strategy>
 int train(comm::Environment& mpi, std::string_view policy) {

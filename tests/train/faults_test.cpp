@@ -1,30 +1,21 @@
 // One of three ranks fails in the middle of a step: the others end in time and say who, where and in which collective. Compiled with
 // LOCKSTEP_MPIEXEC and LOCKSTEP_PROGRAM, which faults_program.cpp is.
 
-#include <doctest/doctest.h>
-
-#include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <filesystem>
 #include <regex>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 
-#include <sys/wait.h>
+#include "../comm/run_program.hpp"
 
 namespace faults_test {
 
 constexpr double timeout = 1;  // as in the program
 
-struct Run {
-    int         code = -1;
-    std::string output;
-    double      seconds = 0;
-
+struct Run : EndedProgram {
     bool says(std::string const& pattern) const { return std::regex_search(output, std::regex(pattern)); }
 };
 
@@ -37,16 +28,8 @@ std::size_t left_over() {
     return count;
 }
 
-Run run(std::string const& arguments, std::string const& launcher = "") {
-    std::string const command = "timeout 60 " LOCKSTEP_MPIEXEC " " + launcher + " -n 3 " LOCKSTEP_PROGRAM " " + arguments + " 2>&1";
-    auto const        begin   = std::chrono::steady_clock::now();
-    Run               result;
-    std::FILE* const  pipe = popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    std::array<char, 4096> chunk;
-    while (std::size_t const size = std::fread(chunk.data(), 1, chunk.size(), pipe)) result.output.append(chunk.data(), size);
-    result.code    = WEXITSTATUS(pclose(pipe));
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+Run run(std::string const& arguments) {
+    Run const result{run_program("timeout 60 " LOCKSTEP_MPIEXEC " -n 3 " LOCKSTEP_PROGRAM " " + arguments)};
     for (int tries = 0; left_over() != 0 && tries < 100; ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(30));
     CHECK(left_over() == 0);
     return result;

@@ -131,3 +131,29 @@ private:
     lockstep::state::ModelSizes        sizes_;
     std::vector<lockstep::state::Unit> units_;
 };
+
+/// The scripted model, which calls Before::block(backward, layer) as each block begins.
+template <class Storage, class Before>
+class Interrupted : public Scripted<Storage> {
+    using Base = Scripted<Storage>;
+    template <class T>
+    using View = lockstep::tensor::View<T, 2>;
+
+public:
+    using Base::Base;
+    template <class T>
+    using PassOf = typename Base::template PassOf<T>;
+    template <class T>
+    using Saved = typename Base::template Saved<T>;
+
+    template <class T>
+    View<T> block(std::size_t layer, PassOf<T>& pass, View<T> x, Saved<T>& saved) const {
+        Before::block(false, layer);
+        return Base::block(layer, pass, x, saved);
+    }
+    template <class T>
+    View<T> block_backward(std::size_t layer, PassOf<T>& pass, View<T> dy, Saved<T>& saved) const {
+        Before::block(true, layer);
+        return Base::block_backward(layer, pass, dy, saved);
+    }
+};

@@ -26,25 +26,13 @@ struct Delay {
 };
 Delay delay;
 
-/// The scripted model, whose blocks may take their time.
-class Slow : public Scripted<tensor::ArenaStorage> {
-    template <class T>
-    using View = tensor::View<T, 2>;
-
-public:
-    using Scripted<tensor::ArenaStorage>::Scripted;
-
-    template <class T>
-    View<T> block(std::size_t layer, PassOf<T>& pass, View<T> x, Saved<T>& saved) const {
-        if (!delay.backward && layer == delay.layer) std::this_thread::sleep_for(delay.time);
-        return Scripted::block(layer, pass, x, saved);
-    }
-    template <class T>
-    View<T> block_backward(std::size_t layer, PassOf<T>& pass, View<T> dy, Saved<T>& saved) const {
-        if (delay.backward && layer == delay.layer) std::this_thread::sleep_for(delay.time);
-        return Scripted::block_backward(layer, pass, dy, saved);
+/// Blocks may take their time.
+struct TakesTime {
+    static void block(bool backward, std::size_t layer) {
+        if (backward == delay.backward && layer == delay.layer) std::this_thread::sleep_for(delay.time);
     }
 };
+using Slow = Interrupted<tensor::ArenaStorage, TakesTime>;
 
 /// What three steps with a slow last rank say; the machine may be busy, so the worst one counts.
 template <class Strategy>
