@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -17,6 +18,9 @@
 namespace lockstep::bench {
 
 using precision::bfloat16;
+
+template <class T>
+constexpr char const* type_name = std::same_as<T, float> ? "fp32" : "bf16";
 
 struct Free {
     void operator()(void* data) const { std::free(data); }
@@ -69,22 +73,32 @@ inline double median(std::vector<double> values) {
     return values[values.size() / 2];
 }
 
-/// A weight [rows, columns]: masters in tiles and both copies of it.
+/// A weight [rows, columns] as the kernels in use read it: masters, and both copies of it where it is in tiles, else one.
+template <class T>
 struct Weight {
     state::MatrixMap map;
     Buffer<float>    masters;
-    Buffer<bfloat16> forward, backward;
+    Buffer<T>        forward, backward;
 
-    Weight(std::size_t rows, std::size_t columns)
-        : map(rows, columns, kernel::packed_layout), masters(map.size()), forward(map.size()), backward(map.size()) {
+    Weight(std::size_t rows, std::size_t columns, float scale = 1)
+        : map(rows, columns, kernel::weight_layout<T>()), masters(map.size()), forward(map.size()), backward(in_tiles() ? map.size() : 0) {
         for (std::size_t r = 0; r < rows; ++r)
-            for (std::size_t c = 0; c < columns; ++c) masters.get()[map(r, c)] = normal(r * columns + c);
-        kernel::write_weight_copies(true, std::span<float const>(masters.get(), map.size()), std::span(forward.get(), map.size()),
-                                    std::span(backward.get(), map.size()));
+            for (std::size_t c = 0; c < columns; ++c) masters.get()[map(r, c)] = scale * normal(r * columns + c);
+        std::span<float const> const from(masters.get(), map.size());
+        std::span<T> const           to(forward.get(), map.size());
+        if (in_tiles())
+            kernel::write_weight_copies(true, from, to, std::span(backward.get(), map.size()));
+        else
+            kernel::convert_block(from, to);
     }
 
-    state::Matrix<bfloat16 const> for_forward() const { return {forward.get(), map.reordered(state::TileOrder::column_pairs)}; }
-    state::Matrix<bfloat16 const> for_input_grad() const { return {backward.get(), map.reordered(state::TileOrder::row_pairs)}; }
+    static bool in_tiles() noexcept { return kernel::weight_layout<T>() == kernel::packed_layout; }
+
+    state::Matrix<T const> for_forward() const { return {forward.get(), in_tiles() ? map.reordered(state::TileOrder::column_pairs) : map}; }
+    state::Matrix<T const> for_input_grad() const {
+        return in_tiles() ? state::Matrix<T const>{backward.get(), map.reordered(state::TileOrder::row_pairs)} : for_forward();
+    }
+    state::Matrix<float> gradient() const { return {masters.get(), map}; }
 };
 
 }  // namespace lockstep::bench

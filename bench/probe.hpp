@@ -1,11 +1,17 @@
 #pragma once
-// What one core could do: multiply-adds between registers, measured in the same run as the kernel that it is compared with.
+// What a core could do, measured in the same run as the kernel that it is compared with, because the clock drifts.
 
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <ctime>
+#include <limits>
 
 #include "lockstep/kernel/peak.hpp"
+#include "operands.hpp"
 
 namespace lockstep::bench {
 
@@ -30,27 +36,69 @@ double processor_seconds(F&& f) {
     return now() - begin;
 }
 
-/// The rate of register-only multiply-adds (kernel::FmaProbe) in the same stretch of time as a kernel, by processor time.
-class PeakMeter {
+/// FLOP/s of this core in a loop without loads and stores, by the fastest unit in use for products of T: tiles for bfloat16 where there are
+/// any, else fp32 multiply-adds. Takes up to a millisecond.
+template <class T>
+double core_flop_per_s() {
+    auto const rate = []<class Probe>(Probe) { return Probe::flop / processor_seconds([] { benchmark::DoNotOptimize(Probe::run()); }); };
+    if (std::same_as<T, precision::bfloat16> && kernel::isa() == kernel::Isa::amx) return rate(kernel::TileProbe{});
+    return rate(kernel::FmaProbe{});
+}
+
+/// Bytes per second of x += c over an array that no cache holds, on the threads at hand.
+class MemoryProbe {
 public:
-    /// Runs until it has had a quarter of the processor time that the kernel under test has had.
-    void keep_up_with(double kernel_seconds) {
-        while (seconds_ < kernel_seconds / 4 || runs_ == 0) {
-            seconds_ += processor_seconds([&] { result_ += kernel::FmaProbe::run(); });
-            ++runs_;
-        }
+    double bytes_per_s() {
+        constexpr std::size_t block = 65536;
+        double const          taken = seconds([&] {
+            runtime::parallel_for(count / block, block, [&](std::size_t b) {
+                float* const at = memory_.get() + b * block;
+                for (std::size_t i = 0; i < block; ++i) at[i] += 1.0f;
+            });
+        });
+        return 2.0 * sizeof(float) * count / taken;
     }
 
-    /// Mean rate by processor time.
-    double flop_per_s() const noexcept { return kernel::FmaProbe::flop * static_cast<double>(runs_) / seconds_; }
+private:
+    static constexpr std::size_t count = std::size_t{1} << 27;  // 512 MiB
 
-    /// Keeps the compiler from dropping the work.
-    float result() const noexcept { return result_; }
+    Buffer<float> memory_{count};
+};
+
+/// Rates of samples, each with what the probe says in the moments around it.
+class Samples {
+public:
+    void add(double rate, double probe_before, double probe_after) {
+        rates_.push_back(rate);
+        ratios_.push_back(rate / (0.5 * (probe_before + probe_after)));
+    }
+    /// Medians: `rate` ("flop_per_s", "bytes_per_s") and of_peak, the ratio to the probe.
+    void show(benchmark::State& state, char const* rate) const {
+        state.counters[rate]      = median(rates_);
+        state.counters["of_peak"] = median(ratios_);
+    }
 
 private:
-    double      seconds_ = 0;
-    std::size_t runs_    = 0;
-    float       result_  = 0;
+    std::vector<double> rates_, ratios_;
 };
+
+/// Runs a kernel that makes `flop` operations on elements of T, once to warm up and then once a sample, each between two runs of the probe.
+/// One thread, by its processor time: other processes do not count. Several threads, by the clock, against the probe on one core times
+/// threads: that means something on a quiet machine only.
+template <class T, class Run>
+void measure(benchmark::State& state, double flop, int threads, Run const& run) {
+    Samples samples;
+    runtime::Threads(threads).run([&] {
+        run();
+        double before = core_flop_per_s<T>();
+        for (auto _ : state) {
+            double const taken = threads == 1 ? processor_seconds(run) : seconds(run), after = core_flop_per_s<T>();
+            samples.add(flop / taken, threads * before, threads * after);
+            before = after;
+            state.SetIterationTime(taken);
+        }
+    });
+    samples.show(state, "flop_per_s");
+}
 
 }  // namespace lockstep::bench

@@ -26,43 +26,36 @@ using namespace lockstep;
 using Model = nn::Gpt2<tensor::ArenaStorage>;
 using Step  = Trainer<Model, precision::Bf16, optim::AdamW, parallel::Single>;
 
-double median(std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    return values[values.size() / 2];
-}
-
 void step(benchmark::State& state, state::ModelSizes const& sizes, std::size_t batch, std::size_t micro_batch) {
     Step                      trainer(sizes, {.weight_decay = 0.1}, {.micro_batch = micro_batch});
     runtime::Threads          threads(runtime::threads_for(1));
     std::size_t const         tokens = batch * sizes.sequence;
     std::vector<std::int32_t> ids(tokens + 1);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(random_bits({1, 1, 0}, i) % sizes.vocab);
-    data::Batch const   data{.sequences    = batch,
-                             .length       = sizes.sequence,
-                             .first_sample = 0,
-                             .tokens       = std::span(ids).first(tokens),
-                             .labels       = std::span(ids).last(tokens)};
-    auto const          probe = [&] { return threads.run([] { return kernel::measure_peak_flops<precision::bfloat16>(); }); };
-    double const        flop  = plan::flops_per_token(sizes, sizes.sequence) * static_cast<double>(tokens);
-    std::vector<double> rates, ratios;
-    StepResult const    warm   = trainer.step(data, 1e-4);
-    double const        once   = bench::seconds([&] { trainer.step(data, 1e-4); });
-    std::size_t const   steps  = static_cast<std::size_t>(std::max(1.0, 0.5 / once));
-    double              before = probe();
+    data::Batch const data{.sequences    = batch,
+                           .length       = sizes.sequence,
+                           .first_sample = 0,
+                           .tokens       = std::span(ids).first(tokens),
+                           .labels       = std::span(ids).last(tokens)};
+    auto const        probe = [&] { return threads.run([] { return kernel::measure_peak_flops<precision::bfloat16>(); }); };
+    double const      flop  = plan::flops_per_token(sizes, sizes.sequence) * static_cast<double>(tokens);
+    bench::Samples    samples;
+    StepResult const  warm   = trainer.step(data, 1e-4);
+    double const      once   = bench::seconds([&] { trainer.step(data, 1e-4); });
+    std::size_t const steps  = static_cast<std::size_t>(std::max(1.0, 0.5 / once));
+    double            before = probe();
     for (auto _ : state) {
         double const seconds = bench::seconds([&] {
                                    for (std::size_t i = 0; i < steps; ++i) trainer.step(data, 1e-4);
                                }) /
                                static_cast<double>(steps);
         double const after = probe();
-        rates.push_back(flop / seconds);
-        ratios.push_back(rates.back() / (0.5 * (before + after)));
+        samples.add(flop / seconds, before, after);
         before = after;
         state.SetIterationTime(seconds);
     }
-    state.counters["flop_per_s"]   = median(rates);
-    state.counters["tokens_per_s"] = median(rates) / flop * static_cast<double>(tokens);
-    state.counters["of_peak"]      = median(ratios);
+    samples.show(state, "flop_per_s");
+    state.counters["tokens_per_s"] = state.counters["flop_per_s"] / flop * static_cast<double>(tokens);
     state.counters["peak_bytes"]   = static_cast<double>(warm.memory.total);
 }
 

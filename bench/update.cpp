@@ -24,26 +24,6 @@ namespace {
 using namespace lockstep;
 using tensor::ArenaStorage;
 
-/// Bytes per second of x += c over an array that no cache holds.
-class MemoryProbe {
-public:
-    double bytes_per_s() {
-        constexpr std::size_t block = 65536;
-        double const          taken = bench::seconds([&] {
-            runtime::parallel_for(count / block, block, [&](std::size_t b) {
-                float* const at = memory_.get() + b * block;
-                for (std::size_t i = 0; i < block; ++i) at[i] += 1.0f;
-            });
-        });
-        return 2.0 * sizeof(float) * count / taken;
-    }
-
-private:
-    static constexpr std::size_t count = std::size_t{1} << 27;  // 512 MiB
-
-    bench::Buffer<float> memory_{count};
-};
-
 template <class Precision, class Optimizer>
 void update(benchmark::State& state) {
     using Bound  = parallel::Single::Bound<Precision, ArenaStorage>;
@@ -55,31 +35,29 @@ void update(benchmark::State& state) {
     std::vector<state::Unit> units(1);
     nn::Declaration          declaration(units[0], kernel::weight_layout<typename Precision::compute>());
     declaration.matrix("w", rows, side, {0, 0.02f});
-    Bound             bound({}, units, {});
-    Owner             masters(units, {bound.owned(0)}, {});
-    MemoryProbe       probe;
-    Optimizer const   optimizer{};
-    runtime::Threads  threads(runtime::threads_for(1));
-    std::size_t const slots = Optimizer::state_slots, copies = units[0].copies();
-    double const      weights =
+    Bound              bound({}, units, {});
+    Owner              masters(units, {bound.owned(0)}, {});
+    bench::MemoryProbe probe;
+    bench::Samples     samples;
+    Optimizer const    optimizer{};
+    runtime::Threads   threads(runtime::threads_for(1));
+    std::size_t const  slots = Optimizer::state_slots, copies = units[0].copies();
+    double const       weights =
         std::same_as<typename Precision::compute, Master> ? 0 : static_cast<double>(copies * sizeof(typename Precision::compute));
     double const bytes = static_cast<double>(rows * side) *
                          (static_cast<double>(4 * sizeof(Master) + 2 * slots * sizeof(optim::StateElement<Optimizer, Master>)) + weights);
-    std::vector<double> rates, ratios;
     threads.run([&] {
         masters.initialize(1);
         masters.update(optimizer, {1, 1e-3, 1.0});
         double before = probe.bytes_per_s();
         for (auto _ : state) {
             double const seconds = bench::seconds([&] { masters.update(optimizer, {2, 1e-3, 1.0}); }), after = probe.bytes_per_s();
-            rates.push_back(bytes / seconds);
-            ratios.push_back(rates.back() / (0.5 * (before + after)));
+            samples.add(bytes / seconds, before, after);
             before = after;
             state.SetIterationTime(seconds);
         }
     });
-    state.counters["bytes_per_s"] = bench::median(rates);
-    state.counters["of_peak"]     = bench::median(ratios);
+    samples.show(state, "bytes_per_s");
 }
 
 constexpr std::int64_t params = std::int64_t{32} << 20;

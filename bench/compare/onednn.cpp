@@ -5,8 +5,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include <dnnl.hpp>
 #include <omp.h>
+#include <dnnl.hpp>
 
 #include <cstdio>
 #include <string>
@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "lockstep/kernel/gemm.hpp"
-#include "lockstep/kernel/tile_peak.hpp"
 #include "operands.hpp"
 #include "probe.hpp"
 
@@ -64,33 +63,29 @@ private:
 
 template <class Ours>
 void measure(benchmark::State& state, Sizes s, Ours ours, Theirs& theirs) {
-    double const flop  = 2.0 * static_cast<double>(s.M) * static_cast<double>(s.N) * static_cast<double>(s.K);
-    auto const   probe = [] {
-        return kernel::TileProbe::flop / processor_seconds([] { benchmark::DoNotOptimize(kernel::TileProbe::run()); });
-    };
-    std::vector<double> rates, their_rates, ratios, shares;
+    double const        flop = 2.0 * static_cast<double>(s.M) * static_cast<double>(s.N) * static_cast<double>(s.K);
+    Samples             samples;
+    std::vector<double> their_rates, ratios;
     runtime::Threads(1).run([&] {
         ours();
         theirs.run();
         for (auto _ : state) {
-            double const before = probe(), seconds = processor_seconds(ours), between = probe();
+            double const before = core_flop_per_s<bfloat16>(), seconds = processor_seconds(ours), after = core_flop_per_s<bfloat16>();
             double const their_seconds = processor_seconds([&] { theirs.run(); });
-            rates.push_back(flop / seconds);
+            samples.add(flop / seconds, before, after);
             their_rates.push_back(flop / their_seconds);
             ratios.push_back(their_seconds / seconds);
-            shares.push_back(rates.back() / (0.5 * (before + between)));
             state.SetIterationTime(seconds);
         }
     });
-    state.counters["flop_per_s"]        = median(rates);
+    samples.show(state, "flop_per_s");
     state.counters["theirs_flop_per_s"] = median(their_rates);
     state.counters["ratio"]             = median(ratios);
-    state.counters["of_peak"]           = median(shares);
 }
 
 void forward(benchmark::State& state, Sizes s) {
     Activations<bfloat16> const x(s.M, s.K, 1), y(s.M, s.N, 2);
-    Weight const                w(s.N, s.K);
+    Weight<bfloat16> const      w(s.N, s.K);
     Theirs                      theirs(s, Theirs::Tag::ab, Theirs::Tag::any, Theirs::Type::bf16);
     measure(
         state, s, [&] { kernel::gemm_forward(x.view(), w.for_forward(), tensor::View<bfloat16 const, 1>{}, y.view()); }, theirs);
@@ -98,7 +93,7 @@ void forward(benchmark::State& state, Sizes s) {
 
 void input_grad(benchmark::State& state, Sizes s) {
     Activations<bfloat16> const dy(s.M, s.K, 1), dx(s.M, s.N, 2);
-    Weight const                w(s.K, s.N);
+    Weight<bfloat16> const      w(s.K, s.N);
     Theirs                      theirs(s, Theirs::Tag::ab, Theirs::Tag::any, Theirs::Type::bf16);
     measure(
         state, s, [&] { kernel::gemm_input_grad(dy.view(), w.for_input_grad(), dx.view()); }, theirs);
@@ -107,14 +102,10 @@ void input_grad(benchmark::State& state, Sizes s) {
 /// Ours adds to the gradient that is there, theirs overwrites it.
 void weight_grad(benchmark::State& state, Sizes s) {
     Activations<bfloat16> const dy(s.K, s.M, 1), x(s.K, s.N, 2);
-    Weight const                w(s.M, s.N);
+    Weight<bfloat16> const      w(s.M, s.N);
     Theirs                      theirs(s, Theirs::Tag::ba, Theirs::Tag::ab, Theirs::Type::f32);
     measure(
-        state, s,
-        [&] {
-            kernel::gemm_weight_grad(dy.view(), x.view(), state::Matrix<float>{w.masters.get(), w.map}, {});
-        },
-        theirs);
+        state, s, [&] { kernel::gemm_weight_grad(dy.view(), x.view(), w.gradient(), {}); }, theirs);
 }
 
 void add(char const* name, void (*run)(benchmark::State&, Sizes), Sizes s) {

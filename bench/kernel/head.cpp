@@ -1,0 +1,64 @@
+// Head and cross entropy by the kernels in use, one thread: forward (the loss alone) and backward (loss and gradients). N tokens, V
+// vocabulary, C channels. Counters: see bench::measure.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/kernel/head_loss.hpp"
+#include "lockstep/tensor/row_stride.hpp"
+#include "operands.hpp"
+#include "probe.hpp"
+
+namespace {
+
+using namespace lockstep;
+using namespace lockstep::bench;
+
+struct Sizes {
+    std::size_t N, V, C;
+};
+enum class Pass { forward, backward };
+
+template <class T, Pass pass>
+void head(benchmark::State& state, Sizes s) {
+    Weight<T> const           w(s.V, s.C, 0.05f);  // like those of a trained model: logits of some units
+    Activations<T> const      h(s.N, s.C, 1), dh(s.N, s.C, 2);
+    Buffer<std::byte> const   memory(kernel::head_chunk(s.N, s.V, kernel::logit_storage(w.for_forward())).bytes);
+    std::vector<std::int32_t> labels(s.N);
+    for (std::size_t n = 0; n < s.N; ++n) labels[n] = static_cast<std::int32_t>(7919 * n % s.V);
+    std::vector<float>           losses(s.N), log_sums(s.N);
+    tensor::View<float, 1> const loss(losses.data(), {s.N}), lse(log_sums.data(), {s.N});
+    std::span<std::byte> const   chunk(memory.get(), kernel::head_chunk(s.N, s.V, kernel::logit_storage(w.for_forward())).bytes);
+    double const                 product = 2.0 * static_cast<double>(s.N) * static_cast<double>(s.V) * static_cast<double>(s.C);
+    if constexpr (pass == Pass::forward)
+        measure<T>(state, product, 1, [&] { kernel::head_loss(h.view(), w.for_forward(), labels, loss, lse, chunk); });
+    else
+        measure<T>(state, 3 * product, 1, [&] {
+            kernel::head_loss_backward(h.view(), w.for_forward(), w.for_input_grad(), labels, 1e-3f, loss, lse, w.gradient(), dh.view(),
+                                       chunk);
+        });
+}
+
+template <class T>
+void add(Sizes s) {
+    std::string const sizes =
+        std::string("/") + type_name<T> + "/N:" + std::to_string(s.N) + "/V:" + std::to_string(s.V) + "/C:" + std::to_string(s.C);
+    auto const one = [&](char const* name, void (*run)(benchmark::State&, Sizes)) {
+        benchmark::RegisterBenchmark((name + sizes).c_str(), run, s)->UseManualTime()->Unit(benchmark::kMicrosecond);
+    };
+    one("head_loss/forward", head<T, Pass::forward>);
+    one("head_loss/backward", head<T, Pass::backward>);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+    for (Sizes s : {Sizes{1024, 50304, 768}, Sizes{1024, 65, 384}, Sizes{1024, 256, 128}}) {
+        add<bfloat16>(s);
+        add<float>(s);
+    }
+    benchmark::RunSpecifiedBenchmarks();
+}
