@@ -27,7 +27,7 @@ TEST_CASE("a rank that is stopped: the others report within the timeout and leav
         CAPTURE(ended.err);
         CHECK(ended.code == 3);
         CHECK(seconds < 3 + 5);
-        CHECK(count(ended.err, ": waited 3 s for the ") >= 1);
+        CHECK(count(ended.err, ": waited 3 s for ") >= 1);
         CHECK(count(ended.err, "\n    rank 1: ") >= 1);  // in the reports of those that have come to it
         CHECK(count(ended.err, "silent for ") >= 1);
         for (char const* rank : {"0", "2"}) {

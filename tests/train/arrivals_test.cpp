@@ -34,11 +34,16 @@ struct VirtualRank {
     observe::UseTimeline use{timeline};
     observe::StepClock   clock;
     observe::BookIn      book{clock};
-    std::size_t          rank  = static_cast<std::size_t>(world().rank());
-    std::size_t          ranks = static_cast<std::size_t>(world().size());
-    Arrivals             arrivals{3, rank, ranks};
+    std::size_t          rank     = static_cast<std::size_t>(world().rank());
+    std::size_t          ranks    = static_cast<std::size_t>(world().size());
+    std::size_t          together = ranks;  // that gather weights
+    Arrivals             arrivals{3, rank, ranks, together};
 
-    VirtualRank() { timeline.relate({.at = 0, .offset = -hand.shift, .drift = 0, .error = 0}); }
+    explicit VirtualRank(std::size_t group) : together(group) { relate(); }
+
+    VirtualRank() { relate(); }
+
+    void relate() { timeline.relate({.at = 0, .offset = -hand.shift, .drift = 0, .error = 0}); }
 
     void at(Nanoseconds time) { hand.time = time; }
     bool slow() const { return rank + 1 == ranks; }
@@ -161,6 +166,57 @@ TEST_CASE("data and time between steps are named too, and the update of the step
         CHECK(late.ns == 700);
         if (phase != Phase::update) CHECK(late.phase == phase);
     }
+}
+
+TEST_CASE("a rank that waits for another one's data between two steps is not the slow one") {
+    if (world().size() == 1) return;
+    VirtualRank r;
+    one_step(r, 0, 0);
+    Nanoseconds now = r.hand.time;
+    {
+        Span const wait(Event::batch_wait);
+        r.at(now + (r.slow() ? 700 : 0));
+    }
+    {
+        Span const agreement(Event::agreement);
+        r.at(now += 701);
+    }
+    LatePeer const late = one_step(r, now, 0).communication.late;
+    CHECK(late.rank == r.ranks - 1);
+    CHECK(late.ns == 700);
+    CHECK(late.phase == LatePeer::Phase::data);
+}
+
+TEST_CASE("an AllGather waits for the ranks of its group alone") {
+    if (world().size() != 4) return;
+    VirtualRank       r(2);
+    Nanoseconds const came = r.rank < 2 ? 100 : 900;  // the other group is slower
+    r.begin(0);
+    r.at(came);
+    observe::mark(Event::gather_issued, 1);
+    {
+        Span const wait(Event::gather_wait, 1);
+        r.at(came + 300);
+    }
+    observe::record({Event::gather, 0, 1, came + r.hand.shift, came + 300 + r.hand.shift, 64});
+    StepResult const result = r.end(2000);
+    CHECK(result.times[Activity::late_peer] == 0);
+    CHECK(result.times[Activity::parameters_wait] == 300);
+    CHECK(result.communication.wire_ns == 300);
+}
+
+TEST_CASE("a step of many micro-steps loses no record where each is read in time") {
+    VirtualRank r;
+    r.begin(0);
+    for (int micro_step = 0; micro_step < 3; ++micro_step) {
+        for (std::size_t i = 0; i < observe::Track::capacity / 2; ++i) observe::mark(Event::bucket_ready, i);
+        observe::mark(Event::reduction_issued, 0);
+        r.arrivals.read_own();
+    }
+    CHECK(r.end(60).communication.lost_records == 0);
+    r.begin(100);
+    for (std::size_t i = 0; i < observe::Track::capacity + 10; ++i) observe::mark(Event::bucket_ready, i);
+    CHECK(r.end(160).communication.lost_records >= 10);
 }
 
 TEST_CASE("one rank has nobody to wait for, and its times stay as they were") {

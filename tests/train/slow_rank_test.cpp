@@ -10,6 +10,7 @@
 #include "lockstep/optim/sgd.hpp"
 #include "lockstep/parallel/replicated.hpp"
 #include "lockstep/parallel/sharded.hpp"
+#include "lockstep/report/slow_rank.hpp"
 #include "lockstep/tensor/arena_storage.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "scripted_model.hpp"
@@ -48,12 +49,18 @@ LatePeer named(Delay const& wanted) {
     delay = {};
     trainer.step(rows.mine(), 0.01);
     if (rank() + 1 == ranks()) delay = wanted;
-    LatePeer worst;
+    LatePeer         worst;
+    report::SlowRank summary;
     for (int step = 0; step < 3; ++step) {
         observe::Nanoseconds const before = observe::now();
         StepResult const           result = trainer.step(rows.mine(), 0.01);
         observe::Nanoseconds const after  = observe::now();
-        if (result.communication.late.ns > worst.ns) worst = result.communication.late;
+        LatePeer const             late   = result.communication.late;
+        if (late.ns > worst.ns) worst = late;
+        summary.add({.rank  = late.rank,
+                     .ms    = static_cast<double>(late.ns) * 1e-6,
+                     .where = std::string(name(late.phase)) + " of " + std::to_string(late.unit)},
+                    static_cast<double>(result.times.total()) * 1e-6);
         for (observe::Nanoseconds const part : result.times.ns) CHECK(part >= 0);
         CHECK(result.times.total() <= after - before);
         // Where it is the others that wait, most of the delay is a wait: for a late peer, or for an operation that the peer has started
@@ -64,6 +71,9 @@ LatePeer named(Delay const& wanted) {
         CHECK(result.communication.wire_ns == result.communication.meanwhile.total());
     }
     delay = {};
+    INFO(summary.sentence());
+    CHECK(summary.sentence().starts_with("rank " + std::to_string(ranks() - 1) + " came last in "));
+    CHECK(summary.sentence().ends_with(std::string(wanted.backward ? "backward of " : "forward of ") + std::to_string(1 + wanted.layer)));
     return worst;
 }
 
@@ -72,7 +82,7 @@ TEST_CASE_TEMPLATE("the slow rank, its phase and its unit are named within three
     using Phase = LatePeer::Phase;
     for (bool const backward : {true, false})
         for (std::size_t const layer : {std::size_t{0}, std::size_t{2}}) {
-            LatePeer const late = named<Strategy>({backward, layer, std::chrono::milliseconds(250)});
+            LatePeer const late = named<Strategy>({backward, layer, std::chrono::milliseconds(50)});
             INFO("rank ", rank(), ", backward ", backward, ", layer ", layer, ": found ", std::string(name(late.phase)), " of ", late.unit);
             CHECK(late.rank == ranks() - 1);
             CHECK(late.phase == (backward ? Phase::backward : Phase::forward));

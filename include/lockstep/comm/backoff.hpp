@@ -43,13 +43,14 @@ struct OtherRanks {
     /// line for each rank. When this rank ends, the others learn that it has given up. Where another one has failed, that one is about to
     /// say why and to end the job: it gets the time for it.
     std::string give_up(std::string const& sentence, std::uint64_t operation) const {
-        if (!known()) return sentence + ", which another rank has not joined or not ended";
+        if (!known()) return sentence + ", " + somebody_is_missing;
         if (one_has_failed()) std::this_thread::sleep_for(std::chrono::seconds(3));
         Turn const turn;
         return verbs.give_up(object, sentence, operation);
     }
 
     static constexpr std::chrono::milliseconds period{100};
+    static constexpr char const*               somebody_is_missing = "which another rank has not joined or not ended";
 
 private:
     bool one_has_failed() const {
@@ -98,7 +99,7 @@ public:
     [[noreturn]] void raise(std::size_t rank, What const& what, std::uint64_t number = 0) const {
         std::string const which = number == 0 ? std::string() : sentence(", operation ", number, " of this rank");
         std::string const all   = sentence("rank ", rank, ": waited ", seconds_, " s for ", what, which);
-        throw Error(Fault::peer, reports_ ? other_ranks.give_up(all, number) : all + ", which another rank has not joined or not ended");
+        throw Error(Fault::peer, reports_ ? other_ranks.give_up(all, number) : all + ", " + OtherRanks::somebody_is_missing);
     }
 
 private:

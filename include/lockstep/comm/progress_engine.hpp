@@ -74,7 +74,12 @@ public:
 
     /// Inside: does what can be done without waiting. Thread: nothing.
     void advance() {
-        if (policy() == Progress::inside && !failure_) pass_here();
+        if (policy() != Progress::inside || failure_) return;
+        accept();
+        if (active_ == nullptr) return pass_here();
+        Subject const&      subject = active_->subject_;  // of the most urgent one
+        observe::Span const span(subject.progress(), subject.index, subject.part);
+        pass_here();
     }
 
     /// Returns when the task is idle.
@@ -294,8 +299,7 @@ private:
     }
 
     void finish(Task& task) {
-        task.finished_as_ = ++count_finished_;
-        log_.finished(count_finished_);
+        task.finished_as_      = ++count_finished_;
         Subject const& subject = task.subject_;
         observe::record({.event = subject.transfer(),
                          .part  = static_cast<std::uint16_t>(subject.part),

@@ -16,6 +16,7 @@
 #include "lockstep/comm/endpoint.hpp"
 #include "lockstep/comm/task.hpp"  // has_abandoned
 #include "lockstep/comm/turn.hpp"
+#include "lockstep/observe/timeline.hpp"
 
 namespace lockstep::comm {
 
@@ -41,7 +42,8 @@ void wait_or_abandon(Operation& operation) noexcept {
 template <class Operation>
 void wait_until_over(Operation& operation, Endpoint const& end, std::string_view name) {
     if (operation.advance()) return;
-    Deadline const deadline(end.timeout());
+    observe::Span const span(observe::Event::agreement);
+    Deadline const      deadline(end.timeout());
     for (Backoff backoff; !operation.advance(); backoff.pause())
         if (deadline.passed()) deadline.raise(static_cast<std::size_t>(end.rank()), name);
 }

@@ -35,7 +35,7 @@ struct Subject {
     std::size_t      part       = 0;         // which copy of a unit's weights
     std::size_t      bytes      = 0;         // that this rank sends
 
-    /// As a timeline calls it: the transfer, and the wait for it.
+    /// As a timeline calls it: the transfer, the wait for it, and work of the step's thread for it.
     observe::Event transfer() const noexcept {
         return collective == Collective::sum          ? observe::Event::sum
                : collective == Collective::all_gather ? observe::Event::gather
@@ -45,6 +45,9 @@ struct Subject {
         return collective == Collective::sum          ? observe::Event::sum_wait
                : collective == Collective::all_gather ? observe::Event::gather_wait
                                                       : observe::Event::reduction_wait;
+    }
+    observe::Event progress() const noexcept {
+        return collective == Collective::all_gather ? observe::Event::gather_progress : observe::Event::reduction_progress;
     }
 };
 

@@ -114,8 +114,8 @@ public:
             if (!heard(other)) continue;
             Whereabouts const& where = of(other).where;
             bool const         quiet = silent_for(other) > quiet_after_;
-            if (number != 0 && !where.has_issued(number) && ++absents <= most_named)
-                absent += (absents > 1 ? ", " : "") + std::to_string(other);
+            bool const         gone  = number != 0 ? !where.has_issued(number) : mine.agrees() && !quiet && !where.agrees();
+            if (gone && ++absents <= most_named) absent += (absents > 1 ? ", " : "") + std::to_string(other);
             if (number != 0 && other_in_place(mine, where, number) && elsewhere.empty())
                 elsewhere = sentence("in whose place rank ", other, " has issued ", where.operation(number));
             if (quiet && ++silents <= most_named) silent += (silents > 1 ? ", " : "") + std::to_string(other);
@@ -128,7 +128,7 @@ public:
         if (silents != 0) return "of which " + named(silents, silent, "is silent", "are silent");
         bool all = number != 0;
         for (std::size_t other = 0; other < ranks(); ++other) all = all && (other == rank() || heard(other));
-        return all ? "which all ranks have joined and some have not ended" : "which another rank has not joined or not ended";
+        return all ? "which all ranks have joined and some have not ended" : OtherRanks::somebody_is_missing;
     }
 
     /// A line a rank: whether it has joined that operation, and where it was when it was last heard.

@@ -39,8 +39,8 @@ inline std::ostream& operator<<(std::ostream& out, IssuedOperation const& operat
 struct Whereabouts {
     static constexpr std::size_t remembered = 8;
 
-    std::uint64_t                           issued = 0, finished = 0;  // collectives of the engine
-    std::array<IssuedOperation, remembered> last{};                    // number n is last[n % remembered]
+    std::uint64_t                           issued = 0;  // collectives of the engine
+    std::array<IssuedOperation, remembered> last{};      // number n is last[n % remembered]
     std::uint64_t                           version     = 0;
     observe::Nanoseconds                    for_as_long = 0;  // as it has been in its span
     std::uint32_t                           index = 0, phase_index = 0;
@@ -52,6 +52,8 @@ struct Whereabouts {
     bool remembers(std::uint64_t number) const noexcept {  // the oldest place may just be written anew
         return number != 0 && has_issued(number) && number + remembered > issued + 1;
     }
+    /// It waits in a collective that has no number.
+    bool agrees() const noexcept { return in_span != 0 && static_cast<observe::Event>(event) == observe::Event::agreement; }
     IssuedOperation const& operation(std::uint64_t number) const noexcept { return last[number % remembered]; }
 
     void set(observe::Doing const& doing, observe::Nanoseconds now) noexcept {
@@ -98,13 +100,11 @@ public:
                        std::memory_order_relaxed);
         issued_.store(number, std::memory_order_release);
     }
-    void finished(std::uint64_t count) noexcept { finished_.store(count, std::memory_order_relaxed); }
     void issuer(observe::Track const& track) noexcept { issuer_.store(&track, std::memory_order_release); }
 
     Whereabouts read(observe::Nanoseconds now) const noexcept {
         Whereabouts where;
         where.has_engine = 1;
-        where.finished   = finished_.load(std::memory_order_relaxed);
         do {
             where.issued = issued_.load(std::memory_order_acquire);
             read_last(where);
@@ -135,7 +135,7 @@ private:
     }
 
     std::array<std::array<std::atomic<std::uint64_t>, 2>, Whereabouts::remembered> last_{};
-    std::atomic<std::uint64_t>                                                     issued_{0}, finished_{0};
+    std::atomic<std::uint64_t>                                                     issued_{0};
     std::atomic<observe::Track const*>                                             issuer_{nullptr};
     IssueLog*                                                                      before_ = nullptr;
 

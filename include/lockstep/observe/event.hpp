@@ -23,11 +23,13 @@ constexpr std::string_view name(Activity activity) noexcept {
 }
 
 /// `index` is a unit, or a bucket, or counts the sums of a step. Three events make a collective: `..._issued` (an instant: from here on
-/// this rank's part may travel), the span from started to finished on the wire, and each wait of the step's thread for it.
+/// this rank's part may travel), the span from started to finished on the wire, and each wait of the step's thread for it. Where no thread
+/// of its own moves them on, the step's thread does, in spans of progress: `index` is then that of the most urgent one.
 enum class Event : std::uint8_t {
     batch_wait,        // for the next batch
     forward,           // of a unit; part: micro-step
     backward,          // of a unit; part: micro-step
+    merge,             // partial sums of gradients added up; part: micro-step
     acquire,           // weights of a unit made readable: waiting and all else that this takes
     bucket_ready,      // instant: the last gradient of a bucket is there
     submit,            // a bucket handed over to be reduced
@@ -42,22 +44,47 @@ enum class Event : std::uint8_t {
     gather_issued,     // AllGather of a unit's weights; part: which copy
     gather,            //
     gather_wait,       //
+    gather_progress,   // moved on by the step's thread
     reduction_issued,  // of a bucket; part: which stage, where there are several
     reduction,         //
     reduction_wait,    //
-    sum_issued,        // of integers that all ranks agree on
-    sum,               //
-    sum_wait,          //
+    reduction_progress,
+    sum_issued,  // of integers that all ranks agree on
+    sum,         //
+    sum_wait,    //
+    agreement,   // with the other ranks, outside of the engine: together, agree, evaluation
 };
 
-inline constexpr std::size_t events = 23;
+inline constexpr std::size_t events = 27;
 
 constexpr std::string_view name(Event event) noexcept {
-    constexpr std::array<std::string_view, events> names{
-        "batch wait", "forward",        "backward",         "acquire",   "bucket ready",   "submit",
-        "norm",       "clip",           "update",           "publish",   "version",        "drain",
-        "step",       "memory",         "AllGather issued", "AllGather", "AllGather wait", "Reduction issued",
-        "Reduction",  "Reduction wait", "Sum issued",       "Sum",       "Sum wait"};
+    constexpr std::array<std::string_view, events> names{"batch wait",
+                                                         "forward",
+                                                         "backward",
+                                                         "merge",
+                                                         "acquire",
+                                                         "bucket ready",
+                                                         "submit",
+                                                         "norm",
+                                                         "clip",
+                                                         "update",
+                                                         "publish",
+                                                         "version",
+                                                         "drain",
+                                                         "step",
+                                                         "memory",
+                                                         "AllGather issued",
+                                                         "AllGather",
+                                                         "AllGather wait",
+                                                         "AllGather progress",
+                                                         "Reduction issued",
+                                                         "Reduction",
+                                                         "Reduction wait",
+                                                         "Reduction progress",
+                                                         "Sum issued",
+                                                         "Sum",
+                                                         "Sum wait",
+                                                         "agreement"};
     return names[static_cast<std::size_t>(event)];
 }
 
@@ -66,14 +93,18 @@ constexpr Activity activity_of(Event event) noexcept {
     switch (event) {
         case Event::forward:
         case Event::backward:
+        case Event::merge:
             return Activity::compute;
         case Event::acquire:
         case Event::gather_wait:
+        case Event::gather_progress:
             return Activity::parameters_wait;
         case Event::submit:
         case Event::drain:
         case Event::reduction_wait:
+        case Event::reduction_progress:
         case Event::sum_wait:
+        case Event::agreement:
             return Activity::gradients_wait;
         case Event::norm:
         case Event::clip:

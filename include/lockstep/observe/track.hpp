@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "lockstep/observe/event.hpp"
+#include "lockstep/observe/ledger.hpp"
 #include "lockstep/observe/step_clock.hpp"
 
 namespace lockstep::observe {
@@ -29,7 +30,12 @@ class Track {
 public:
     static constexpr std::size_t capacity = 8192;  // a power of two
 
-    explicit Track(std::size_t number) : number_(number), ring_(std::make_unique<Slot[]>(capacity)) {}
+    explicit Track(std::size_t number) : number_(number), ring_(std::make_unique<Slot[]>(capacity)) {
+        ledger().add(Category::scratch, capacity * sizeof(Slot));
+    }
+    Track(Track const&)            = delete;
+    Track& operator=(Track const&) = delete;
+    ~Track() { ledger().remove(Category::scratch, capacity * sizeof(Slot)); }
 
     std::size_t number() const noexcept { return number_; }
 

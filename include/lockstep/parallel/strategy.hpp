@@ -139,6 +139,15 @@ template <class B, class P>
 concept bound_strategy = acquires<B, P> && releases<B> && collects_gradients<B, P> && reduces<B> && waits<B> && owns<B, P> &&
     publishes<B> && assembles<B, P> && agrees_on<B>;
 
+/// How many consecutive ranks gather weights together: all, unless the strategy says otherwise.
+template <class B>
+std::size_t gathered_among(B const& bound) noexcept {
+    if constexpr (requires { bound.gathered_among(); })
+        return bound.gathered_among();
+    else
+        return bound.ranks();
+}
+
 /// Says whether a rank may own part of a parameter, so that only elementwise optimizers fit.
 template <class S>
 concept declares_sharding = requires {

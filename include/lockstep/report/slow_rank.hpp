@@ -1,6 +1,7 @@
 #pragma once
 // Names the rank that the others wait for.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,14 +18,14 @@ struct Lateness {
     std::string where{};   // "backward of h.3"; empty where nothing took longer
 };
 
-/// Counts who was late by more than a twentieth of a step.
+/// Counts who was late by more than a twentieth of a step, or by more than what a busy machine does to any rank.
 class SlowRank {
 public:
-    static constexpr double notable = 0.05;
+    static constexpr double notable = 0.05, always_notable_ms = 20;
 
     void add(Lateness const& late, double step_ms) {
         ++steps_;
-        if (late.ms < notable * step_ms) return;
+        if (late.ms < std::min(notable * step_ms, always_notable_ms)) return;
         auto& sum = late_[{late.rank, late.where}];
         sum.ms += late.ms;
         ++sum.steps;

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "lockstep/core/range.hpp"
 #include "lockstep/observe/timeline.hpp"
 #include "lockstep/train/step_result.hpp"
 
@@ -17,8 +19,9 @@ namespace lockstep {
 
 class Arrivals {
 public:
-    Arrivals(std::size_t units, std::size_t rank, std::size_t ranks)
-        : units_(units), rank_(rank), ranks_(ranks), durations_(2 * units + 3) {
+    /// Weights are gathered among `together` consecutive ranks; all other collectives are those of all ranks.
+    Arrivals(std::size_t units, std::size_t rank, std::size_t ranks, std::size_t together)
+        : units_(units), rank_(rank), ranks_(ranks), together_(together), durations_(2 * units + 3) {
         own_.reserve(expected);
         issues_.reserve(expected);
         transfers_.reserve(expected);
@@ -27,9 +30,24 @@ public:
     }
 
     /// First of all in a step, on its thread.
-    void restart(observe::Nanoseconds begin) noexcept {
+    void restart(observe::Nanoseconds begin) {
         begin_         = begin;
         issued_before_ = observe::track().issued();
+        own_.clear();
+        issues_.clear();
+        read_own();  // data, and what was agreed on, since the last step
+        skip_past();
+        lost_ = 0;
+    }
+
+    /// Reads what this thread has recorded so far: to be called before its ring comes round.
+    void read_own() {
+        observe::Track& track = observe::track();
+        if (cursors_.size() <= track.number()) cursors_.resize(track.number() + 1);
+        lost_ += track.read(cursors_[track.number()], [&](observe::Record const& r) {
+            own_.push_back(r);
+            if (is_issue(r.event) && r.begin >= begin_) issues_.push_back({r, issues_.size()});
+        });
     }
 
     /// To be called when the last wait is over, on the step's thread: shares the times. What this returns must be waited for.
@@ -54,7 +72,8 @@ public:
         read_others(end);
         overlap(result.communication, clock.changes(), end);
         if (ranks_ > 1) result.communication.late = slowest();
-        ended_ = end;
+        result.communication.lost_records = std::exchange(lost_, 0);
+        ended_                            = end;
     }
 
 private:
@@ -78,17 +97,6 @@ private:
         for (std::size_t t = 0; t < cursors_.size(); ++t) cursors_[t] = timeline.track(t).written();
     }
 
-    void read_own() {
-        observe::Track& track = observe::track();
-        own_.clear();
-        issues_.clear();
-        if (cursors_.size() <= track.number()) cursors_.resize(track.number() + 1);
-        track.read(cursors_[track.number()], [&](observe::Record const& r) {
-            own_.push_back(r);
-            if (is_issue(r.event) && r.begin >= begin_) issues_.push_back({r, issues_.size()});
-        });
-    }
-
     /// This rank's words: when it came to each collective, then how long it spent in what.
     void fill(std::int64_t* words, std::span<observe::StepClock::Change const> changes) {
         auto const& relation = observe::timeline().relation();
@@ -96,9 +104,11 @@ private:
             for (std::size_t k = 0; k < count_; ++k) words[k] = relation.common(issues_[k].record.begin);
         std::int64_t* const took   = words + count_;
         std::size_t         change = 0;
+        std::int64_t        waited = 0;  // for other ranks, between the steps
         for (observe::Record const& r : own_) {
             using observe::Event;
             if (r.event == Event::batch_wait) took[2 * units_] += r.end - r.begin;
+            if (r.event == Event::agreement && r.begin >= ended_ && r.begin < begin_) waited += r.end - r.begin;
             if (r.event == Event::norm || r.event == Event::update || r.event == Event::publish) took[2 * units_ + 1] += r.end - r.begin;
             if (r.begin < begin_) continue;  // the update of the step before
             if ((r.event != Event::forward && r.event != Event::backward) || r.index >= units_) continue;
@@ -110,11 +120,18 @@ private:
                 if (next > r.end) break;
             }
         }
-        std::int64_t const between = ended_ != 0 ? begin_ - ended_ - took[2 * units_] : 0;
+        std::int64_t const between = ended_ != 0 ? begin_ - ended_ - took[2 * units_] - waited : 0;
         took[2 * units_ + 2]       = std::max<std::int64_t>(between, 0);
     }
 
     std::int64_t word(std::size_t rank, std::size_t k) const noexcept { return words_[rank * words_of_a_rank() + k]; }
+
+    /// The ranks whose part a collective needs.
+    Range partners(observe::Record const& issue) const noexcept {
+        if (issue.event != observe::Event::gather_issued) return {0, ranks_};
+        std::size_t const first = rank_ / together_ * together_;
+        return {first, first + together_};
+    }
 
     /// When the last rank had come to the collective of a wait or of a transfer, by this rank's clock; 0 where that is unknown.
     observe::Nanoseconds last_came(observe::Record const& r) {
@@ -125,7 +142,8 @@ private:
             if (issue.record.event != wanted || issue.record.index != r.index || issue.record.part != r.part || issue.record.begin > r.end)
                 continue;
             if (issue.last == 0) {
-                for (std::size_t rank = 0; rank < ranks_; ++rank) issue.last = std::max(issue.last, word(rank, issue.number));
+                Range const of = partners(issue.record);
+                for (std::size_t rank = of.begin; rank < of.end; ++rank) issue.last = std::max(issue.last, word(rank, issue.number));
                 issue.last = observe::timeline().relation().own(issue.last);
             }
             return issue.last;
@@ -145,7 +163,7 @@ private:
         observe::Timeline& timeline = observe::timeline();
         if (cursors_.size() < timeline.tracks()) cursors_.resize(timeline.tracks());
         for (std::size_t t = 0; t < cursors_.size(); ++t)
-            if (t != observe::track().number()) timeline.track(t).read(cursors_[t], add);
+            if (t != observe::track().number()) lost_ += timeline.track(t).read(cursors_[t], add);
     }
 
     /// How long anything was on the wire, and what the step's thread did meanwhile.
@@ -224,10 +242,11 @@ private:
         return late;
     }
 
-    std::size_t   units_, rank_, ranks_;
+    std::size_t   units_, rank_, ranks_, together_;
     std::size_t   durations_;  // forward and backward of each unit, batch wait, update, time between steps
     std::uint64_t issued_before_ = 0;
     std::size_t   count_         = 0;  // collectives of the step
+    std::uint64_t lost_          = 0;  // records that were overwritten before they could be read
 
     observe::Nanoseconds         begin_ = 0, ended_ = 0;
     std::vector<std::uint64_t>   cursors_;  // of each track

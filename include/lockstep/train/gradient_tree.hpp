@@ -60,7 +60,7 @@ public:
     template <class Strategy>
     void add(std::size_t m, Strategy& strategy) {
         if (!on_) return;
-        observe::Span const span(observe::Event::backward, 0, m);
+        observe::Span const span(observe::Event::merge, 0, m);
         if (m + 1 == count_) {
             if (strategy.buckets().empty())
                 for (std::size_t unit = 0; unit < units_.size(); ++unit) finish(unit, {0, units_[unit].size}, strategy.gradients(unit));

@@ -7,7 +7,8 @@ namespace lockstep {
 
 class StepTiming {
 public:
-    StepTiming(std::size_t units, std::size_t rank, std::size_t ranks) : arrivals_(units, rank, ranks) {}
+    /// Weights are gathered among `together` consecutive ranks.
+    StepTiming(std::size_t units, std::size_t rank, std::size_t ranks, std::size_t together) : arrivals_(units, rank, ranks, together) {}
 
     /// Spans of the calling thread are booked for this step while it lives.
     observe::BookIn book() { return observe::BookIn(clock_); }
@@ -18,6 +19,9 @@ public:
         clock_.restart(begin_);
         arrivals_.restart(begin_);
     }
+
+    /// To be called after each micro-step: a step of many has more events than a track keeps.
+    void keep_up() { arrivals_.read_own(); }
 
     /// To be called when the last wait of the step is over; what it returns must be waited for before `finish`.
     template <class Strategy>
