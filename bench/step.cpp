@@ -56,7 +56,7 @@ void step(benchmark::State& state, state::ModelSizes const& sizes, std::size_t b
     }
     samples.show(state, "flop_per_s");
     state.counters["tokens_per_s"] = state.counters["flop_per_s"] / flop * static_cast<double>(tokens);
-    state.counters["peak_bytes"]   = static_cast<double>(warm.memory.total);
+    state.counters["peak_bytes"]   = static_cast<double>(warm.memory.held.total);
 }
 
 constexpr state::ModelSizes shakespeare_cpu{.layers = 4, .heads = 4, .kv_heads = 4, .dim = 128, .ffn = 512, .vocab = 256, .sequence = 64};

@@ -22,7 +22,7 @@ double measured(state::ModelSizes const& sizes, std::size_t rows, std::size_t se
     Trainer<Model, Precision, optim::Sgd, parallel::Single> trainer(sizes, {}, {.threads = 1, .model = {.recompute = recompute}});
     std::vector<std::int32_t> const                         ids(rows * sequence, 1);
     auto const result = trainer.step({.sequences = rows, .length = sequence, .first_sample = 0, .tokens = ids, .labels = ids}, 0);
-    return static_cast<double>(result.memory.category[static_cast<std::size_t>(observe::Category::activations)]);
+    return static_cast<double>(result.memory.held[observe::Category::activations]);
 }
 
 template <class Model, class Precision>

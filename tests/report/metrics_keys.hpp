@@ -6,7 +6,7 @@
 
 namespace lockstep::test {
 
-inline constexpr std::array<std::string_view, 24> metrics_keys{"step",
+inline constexpr std::array<std::string_view, 30> metrics_keys{"step",
                                                                "loss",
                                                                "grad_norm",
                                                                "lr",
@@ -29,6 +29,12 @@ inline constexpr std::array<std::string_view, 24> metrics_keys{"step",
                                                                "mem_peak_bytes",
                                                                "mem_peak_forward_bytes",
                                                                "mem_peak_backward_bytes",
-                                                               "mem"};
+                                                               "mem",
+                                                               "exposed_parameters_ms",
+                                                               "exposed_gradients_ms",
+                                                               "hidden_comm_ms",
+                                                               "hidden_by_compute_ms",
+                                                               "mem_forward",
+                                                               "mem_backward"};
 
 }  // namespace lockstep::test

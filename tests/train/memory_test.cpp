@@ -83,6 +83,32 @@ TEST_CASE("sharding divides weights, masters, gradients and optimizer state by t
     }
 }
 
+TEST_CASE("prefetch k adds the k largest units, and never the compute weights, where units are uneven too: to the byte") {
+    using lockstep::parallel::Reshard;
+    auto three   = llama;
+    three.layers = 3;
+    RunOptions options;
+    options.model.layout      = lockstep::state::Layout{};
+    options.model.unit_blocks = 2;
+    auto const gathered       = [&](Reshard reshard, std::size_t prefetch) {
+        options.strategy.reshard  = reshard;
+        options.strategy.prefetch = prefetch;
+        auto const run            = llama_bf16(Strategy::sharded, three, world(), options);
+        REQUIRE(run->units().size() == 3);
+        CHECK(run->units()[1].size == 2 * run->units()[2].size);
+        return held().gathered;
+    };
+    std::size_t root = 0, pair = 0, one = 0;  // elements
+    {
+        auto const run = llama_bf16(Strategy::sharded, three, world(), options);
+        root = run->units()[0].size, pair = run->units()[1].size, one = run->units()[2].size;
+    }
+    CHECK(gathered(Reshard::always, 0) == 2 * (root + pair));
+    CHECK(gathered(Reshard::always, 1) == 2 * (root + pair + one));
+    CHECK(gathered(Reshard::always, 5) == 2 * (root + pair + one));
+    CHECK(gathered(Reshard::never, 0) == 2 * (root + pair + one));
+}
+
 TEST_CASE("units of several blocks are gathered and collected as a whole, to the byte, and both peaks of a step show it") {
     RunOptions options;
     options.strategy.prefetch = 0;
@@ -98,9 +124,22 @@ TEST_CASE("units of several blocks are gathered and collected as a whole, to the
         CHECK(run->units().size() == (unit_blocks == 0 ? 1 : 1 + llama.layers / unit_blocks));
         CHECK(held().gathered == 2 * (root + largest));
         CHECK(held().gradients == 4 * (mine + root + collected));
-        CHECK(result.memory.category[static_cast<std::size_t>(Category::gathered)] == held().gathered);
-        CHECK(result.memory.forward >= held().state() + held().gathered);
-        CHECK(result.memory.backward >= result.memory.forward);
+        CHECK(result.memory.held[Category::gathered] == held().gathered);
+        CHECK(result.memory.forward.total >= held().state() + held().gathered);
+        CHECK(result.memory.backward.total >= result.memory.forward.total);
+    }
+}
+
+TEST_CASE("each phase has a peak of its own, in the first step as in later ones, though arenas stay") {
+    auto const run = llama_bf16(Strategy::replicated, llama, world(), {});
+    for (int step = 0; step < 3; ++step) {
+        auto const peaks = run->step(random_rows(ranks(), 8, 31, 1).mine(), 0.01).memory;
+        for (auto const category : {Category::parameters, Category::masters, Category::gradients, Category::optimizer_state})
+            CHECK(peaks.forward[category] == peaks.backward[category]);
+        CHECK(peaks.forward[Category::activations] < peaks.backward[Category::activations]);
+        CHECK(peaks.forward.total < peaks.backward.total);
+        CHECK(peaks.backward[Category::activations] < peaks.held[Category::activations]);
+        CHECK(peaks.backward.total < peaks.held.total);
     }
 }
 
@@ -151,11 +190,11 @@ TEST_CASE("all that a run booked is given back with it, and a step reports its p
         auto const run    = gpt2_fp32(strategy, gpt2, world(), {});
         Rows const rows   = random_rows(ranks(), 8, 31, 1);
         auto const result = run->step(strategy == Strategy::single ? rows.all() : rows.mine(), 0.01);
-        CHECK(result.memory.total >= result.memory.forward);
-        CHECK(result.memory.total >= result.memory.backward);
-        CHECK(result.memory.forward >= held().state());
-        CHECK(result.memory.category[static_cast<std::size_t>(Category::parameters)] == held().parameters);
-        CHECK(result.memory.category[static_cast<std::size_t>(Category::activations)] > 0);
+        CHECK(result.memory.held.total >= result.memory.forward.total);
+        CHECK(result.memory.held.total >= result.memory.backward.total);
+        CHECK(result.memory.forward.total >= held().state());
+        CHECK(result.memory.held[Category::parameters] == held().parameters);
+        CHECK(result.memory.held[Category::activations] > 0);
     }
     std::size_t const scratch =
         lockstep::observe::ledger()[Category::scratch].now.load() - scratch_before;  // of the threads, which live on

@@ -205,4 +205,26 @@ TEST_CASE("TRAPS 24: updates that are lost in a bf16 weight are kept in its mast
     }
 }
 
+TEST_CASE("no step follows one that an error has ended, and accumulate and apply take turns") {
+    constexpr lockstep::state::ModelSizes sizes{.layers = 1, .heads = 2, .kv_heads = 2, .dim = 16, .ffn = 24, .vocab = 31, .sequence = 8};
+    Rows const                            good = random_rows(2, 8, 31, 1);
+    Rows                                  bad  = good;
+    bad.tokens[9]                              = 1000;  // in the second micro-step, when the first one has left gradients
+    {
+        auto const run = gpt2_fp32(Strategy::single, sizes, world(), {.micro_batch = 1});
+        run->step(good.all(), 0.01);
+        CHECK_THROWS_AS(run->step(bad.all(), 0.01), lockstep::Error);
+        CHECK_THROWS_WITH_AS(run->step(good.all(), 0.01), doctest::Contains("expected no step after one that has ended with an error"),
+                             lockstep::Error);
+    }
+    auto const run = gpt2_fp32(Strategy::single, sizes, world(), {.micro_batch = 1});
+    CHECK_THROWS_WITH_AS(run->apply(0.01), "Trainer: expected accumulate before apply, found none", lockstep::Error);
+    run->accumulate(good.all());
+    CHECK_THROWS_WITH_AS(run->accumulate(good.all()), "Trainer: expected apply between two calls of accumulate, found none",
+                         lockstep::Error);
+    CHECK(run->apply(0.01).applied);
+    CHECK_THROWS_AS(run->step({}, 0.01), lockstep::Error);  // refused before anything has changed
+    CHECK(run->step(good.all(), 0.01).applied);
+}
+
 }  // namespace verdict_test

@@ -10,8 +10,9 @@
 
 namespace lockstep::parallel {
 
-/// The root has buffers of its own. Blocks share `slots` buffers: a unit stays until another one needs its place. Where units have two
-/// copies of their weights, each is collected by itself, for the phase that reads it.
+/// The root has buffers of its own, and so has each block where there is a slot for all of them. Otherwise blocks share `slots` buffers of
+/// the size of the largest: a unit stays until another one needs its place. Where units have two copies of their weights, each is collected
+/// by itself, for the phase that reads it.
 /// Which unit is collected when is a function of the order of calls alone, so all ranks start the same operations.
 template <class Gather, class Compute, class Storage>
 class GatheredUnits {
@@ -19,10 +20,14 @@ public:
     /// `gathers[copy * units + unit]` collects a copy of a unit in place, in a buffer that holds this rank's part of it. Unit 0 is the
     /// root. `slots` counts blocks with all that a phase reads of them.
     GatheredUnits(std::vector<Gather> gathers, std::span<state::Unit const> units, std::size_t slots)
-        : gathers_(std::move(gathers)), units_(units), layers_(units.size() - 1), roots_(units[0].copies()) {
-        slots_.resize(roots_ + block_buffers(units, slots));
+        : gathers_(std::move(gathers)),
+          units_(units),
+          layers_(units.size() - 1),
+          copies_(units[0].copies()),
+          own_places_(has_slot_each(units, slots)) {
+        slots_.resize(copies_ + block_buffers(units, slots));
         for (std::size_t s = 0; s < slots_.size(); ++s)
-            slots_[s].weights = {s < roots_ ? units[0].size : largest_block(units), observe::Category::gathered};
+            slots_[s].weights = {s < copies_ || own_places_ ? units[s / copies_].size : largest_block(units), observe::Category::gathered};
     }
 
     /// Starts to collect a unit and up to `prefetch` of those that come next, then waits until it is whole.
@@ -44,7 +49,7 @@ public:
             Use const next = schedule.after(q);
             if (next.unit == none) break;
             if (next.unit == unit && !units_[unit].paired) continue;
-            ++ahead;
+            ahead += next.unit != 0;  // the root takes no block's place
             bool room = true;
             for_each_copy(next, [&](std::size_t copy) {
                 Held const wanted{next.unit, copy};
@@ -117,8 +122,9 @@ private:
             if (phase == Phase::backward) return {unit == 0 ? (q <= layers ? layers + 1 - q : none) : (q < unit ? unit - q : none), phase};
             std::size_t const position = unit + q;
             if (position <= layers) return {position, phase};
-            std::size_t const back = position - layers;  // 1 is the last block again
-            return phase == Phase::forward && back <= layers ? Use{layers + 1 - back, Phase::backward} : Use{};
+            std::size_t const back = position - layers - 1;  // 0 is the root, 1 the last block again
+            if (phase != Phase::forward || back > layers) return {};
+            return {back == 0 ? 0 : layers + 1 - back, Phase::backward};
         }
     };
 
@@ -145,9 +151,9 @@ private:
 
     /// The slot that has been unused for longest and does not hold one of the next `soon` units; without a schedule one is made free.
     Slot* free_slot(Held wanted, Schedule const& schedule, std::size_t soon = 0) {
-        if (wanted.unit == 0) return &slots_[wanted.copy];
+        if (wanted.unit == 0 || own_places_) return &slots_[wanted.unit * copies_ + wanted.copy];
         Slot* found = nullptr;
-        for (std::size_t s = roots_; s < slots_.size(); ++s) {
+        for (std::size_t s = copies_; s < slots_.size(); ++s) {
             Slot& slot   = slots_[s];
             bool  needed = slot.users != 0;
             for (std::size_t q = 1; q < soon; ++q) needed = needed || reads(schedule.after(q), slot.held);
@@ -176,7 +182,8 @@ private:
 
     std::vector<Gather>          gathers_;
     std::span<state::Unit const> units_;
-    std::size_t                  layers_, roots_;  // roots: copies of the root
+    std::size_t                  layers_, copies_;  // of a unit's weights
+    bool                         own_places_;       // each unit has one
     std::vector<Slot>            slots_;
     std::uint64_t                clock_ = 0;
     Use                          previous_;  // what was acquired last

@@ -26,15 +26,22 @@ constexpr std::size_t gathered_blocks(Options const& options, std::size_t blocks
     return std::min(blocks, std::max(1 + prefetched(options), kept));
 }
 
+/// Whether each copy of each block has a buffer of its own, of its size.
+inline bool has_slot_each(std::span<state::Unit const> units, std::size_t slots) noexcept { return slots >= units.size() - 1; }
+
 /// Buffers for that many blocks: with all, one for each copy of each; otherwise one for each copy that a phase reads.
 inline std::size_t block_buffers(std::span<state::Unit const> units, std::size_t slots) noexcept {
     std::size_t const blocks = units.size() - 1, copies = units.back().copies(), at_once = units.back().backward_computes ? copies : 1;
-    return slots >= blocks ? blocks * copies : slots * at_once;
+    return has_slot_each(units, slots) ? blocks * copies : slots * at_once;
 }
 
 /// Elements of compute weights in the gathered buffers of `Sharded`: each copy of the root, and the buffers of the blocks.
 inline std::size_t gathered_elements(std::span<state::Unit const> units, Options const& options) noexcept {
-    return units[0].size * units[0].copies() + block_buffers(units, gathered_blocks(options, units.size() - 1)) * largest_block(units);
+    std::size_t const slots = gathered_blocks(options, units.size() - 1), copies = units[0].copies();
+    if (!has_slot_each(units, slots)) return units[0].size * copies + block_buffers(units, slots) * largest_block(units);
+    std::size_t elements = 0;
+    for (state::Unit const& unit : units) elements += unit.size * copies;
+    return elements;
 }
 
 /// Buffers for gradients of whole blocks: all where micro-steps add up locally; otherwise those being reduced, and the one being filled.

@@ -35,6 +35,7 @@ public:
     using Master  = typename Precision::master;
 
     std::size_t shards() const noexcept { return shards_.ranks(); }
+    std::size_t gathered_among() const noexcept { return shards_.ranks(); }
 
     Weights<Compute> acquire(std::size_t unit, Phase phase) {
         engine().advance();

@@ -45,7 +45,7 @@ struct StepMetrics {
     std::optional<double> tflops{};
     std::optional<double> mfu{};  // fraction of the measured peak of this machine's compute type
 
-    // More of the communication; not in the file.
+    // More of the communication.
     std::optional<double> exposed_parameters_ms{};  // of exposed_comm_ms: waiting for parameters
     std::optional<double> exposed_gradients_ms{};   // of exposed_comm_ms: waiting for gradients, and for what is summed with them
     std::optional<double> hidden_comm_ms{};         // of comm_ms: while the step's thread did something else
@@ -54,18 +54,22 @@ struct StepMetrics {
     std::optional<std::uint64_t> mem_peak_bytes{};
     std::optional<std::uint64_t> mem_peak_forward_bytes{};
     std::optional<std::uint64_t> mem_peak_backward_bytes{};
-    BytesByCategory              mem{};
+    BytesByCategory              mem{};           // held, at most
+    BytesByCategory              mem_forward{};   // needed by forward, at most: of arenas only what was in use
+    BytesByCategory              mem_backward{};  // by backward
 
     std::optional<double> val_loss{};  // left out where not measured
 };
 
 /// The step as one line of JSON, without its end of line.
 inline std::string to_json(StepMetrics const& m) {
-    JsonWriter memory;
-    for (std::size_t i = 0; i < observe::categories; ++i)
-        if (auto const category = static_cast<observe::Category>(i); category != observe::Category::data)
-            memory.add(name(category), m.mem[i]);
-
+    auto const by_category = [](BytesByCategory const& bytes) {
+        JsonWriter object;
+        for (std::size_t i = 0; i < observe::categories; ++i)
+            if (auto const category = static_cast<observe::Category>(i); category != observe::Category::data)
+                object.add(name(category), bytes[i]);
+        return object.text();
+    };
     JsonWriter line;
     line.add("step", m.step).add("loss", m.loss).add("grad_norm", m.grad_norm).add("lr", m.lr);
     line.add("tokens", m.tokens).add("valid_tokens", m.valid_tokens).add("applied", m.applied);
@@ -78,7 +82,10 @@ inline std::string to_json(StepMetrics const& m) {
     line.add("data_ms", m.data_ms).add("other_ms", m.other_ms).add("comm_ms", m.comm_ms);
     line.add("tokens_per_s", m.tokens_per_s).add("tflops", m.tflops).add("mfu", m.mfu);
     line.add("mem_peak_bytes", m.mem_peak_bytes).add("mem_peak_forward_bytes", m.mem_peak_forward_bytes);
-    line.add("mem_peak_backward_bytes", m.mem_peak_backward_bytes).raw("mem", memory.text());
+    line.add("mem_peak_backward_bytes", m.mem_peak_backward_bytes).raw("mem", by_category(m.mem));
+    line.add("exposed_parameters_ms", m.exposed_parameters_ms).add("exposed_gradients_ms", m.exposed_gradients_ms);
+    line.add("hidden_comm_ms", m.hidden_comm_ms).add("hidden_by_compute_ms", m.hidden_by_compute_ms);
+    line.raw("mem_forward", by_category(m.mem_forward)).raw("mem_backward", by_category(m.mem_backward));
     if (m.val_loss) line.add("val_loss", m.val_loss);
     if (line.nonfinite()) line.add("nonfinite", true);
     return line.text();

@@ -64,6 +64,13 @@ struct ArenaStorage {
             return bytes;
         }
 
+        /// Bytes of all blocks.
+        std::size_t held() const noexcept {
+            std::size_t bytes = 0;
+            for (BookedBlock const& block : blocks_) bytes += block.size();
+            return bytes;
+        }
+
     private:
         /// The size of the block behind one of `last` bytes, 0 for the first: doubling keeps blocks few.
         static constexpr std::size_t next_block(std::size_t last, std::size_t bytes) noexcept {

@@ -108,6 +108,9 @@ public:
     /// The key of the first gradient of this rank that was not finite, where `restart` was told to look.
     std::uint64_t first_nonfinite() const noexcept { return first_nonfinite_; }
 
+    /// Of the activations, since this was last asked.
+    observe::ArenaUse take_arena_use() noexcept { return memory_curve_.take_use(); }
+
     Saved const& saved() const noexcept { return saved_; }
 
 private:

@@ -27,12 +27,18 @@ constexpr std::string_view name(Skip skip) noexcept {
     return "";
 }
 
-/// Bytes of this rank while the step ran, at most.
-struct MemoryPeaks {
-    std::size_t                                  total    = 0;
-    std::size_t                                  forward  = 0;
-    std::size_t                                  backward = 0;
+/// Bytes of this rank, at most: in all, and of each category.
+struct MemoryPeak {
+    std::size_t                                  total = 0;
     std::array<std::size_t, observe::categories> category{};
+
+    std::size_t operator[](observe::Category c) const noexcept { return category[static_cast<std::size_t>(c)]; }
+};
+
+/// While the step ran. What it held counts whole arenas, which are kept from step to step; what a phase needed counts of them only what was
+/// in use.
+struct MemoryPeaks {
+    MemoryPeak held, forward, backward;
 };
 
 /// The rank that came last to a collective of a step, by most.
@@ -52,9 +58,10 @@ constexpr std::string_view name(LatePeer::Phase phase) noexcept {
 
 /// Of this rank, while the step ran.
 struct StepCommunication {
-    observe::Nanoseconds wire_ns = 0;  // something was on the wire, and all ranks had come
-    observe::StepTimes   meanwhile;    // what the step's thread did in that time
-    LatePeer             late;         // the same on all ranks
+    observe::Nanoseconds wire_ns = 0;       // something was on the wire, and all ranks had come
+    observe::StepTimes   meanwhile;         // what the step's thread did in that time
+    LatePeer             late;              // the same on all ranks
+    std::uint64_t        lost_records = 0;  // of the timeline, overwritten before they could be read: what is above may lack something
 };
 
 struct StepResult {

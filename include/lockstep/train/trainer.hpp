@@ -61,7 +61,7 @@ public:
           masters_(model_.units(), owned_parts(), options.groups),
           loss_scale_(options.loss_scale),
           passes_(model_, strategy_, options_),
-          timing_(model_.units().size(), strategy_.rank(), strategy_.ranks()) {
+          timing_(model_.units().size(), strategy_.rank(), strategy_.ranks(), parallel::gathered_among(strategy_)) {
         agree(strategy_, configuration(sizes, options_), "all ranks must have the same");
         agree(strategy_, behaviour_digest<Optimizer, Master>(optimizer_), "optimizer");
         threads_.run([&] { masters_.initialize(options_.seed); });
@@ -92,25 +92,30 @@ public:
 
     /// Forward and backward of all micro-steps: afterwards the gradients are summed over the batch and over the ranks. Collective.
     void accumulate(data::Batch const& batch) {
+        check(batch);
+        expect(Stage::ready);
         threads_.run([&] {
             auto const book = timing_.book();
             begin_step(batch);
             auto counts = totals_.start_counting(strategy_);  // hidden under the first forward
             for (std::size_t m = 0; m < passes_.micro_steps(batch); ++m) {
                 auto const x = passes_.forward(batch, m);  // (N,C): tokens of a micro-step, channels
-                memory_.end_forward();
+                memory_.end_forward(passes_.take_arena_use());
                 if (m == 0) spend(Event::drain, [&] { counts.wait(); });
                 if (totals_.valid_tokens() == 0) break;
                 totals_.loss += passes_.backward(batch, m, x, loss_factor());
-                memory_.end_backward();
+                memory_.end_backward(passes_.take_arena_use());
+                timing_.keep_up();
             }
             spend(Event::drain, [&] { strategy_.wait(); });
         });
+        stage_ = Stage::accumulated;
     }
 
     /// Norm, clipping, one verdict for all ranks, update, publication. Collective.
     StepResult apply(double learning_rate) {
         check(learning_rate);
+        expect(Stage::accumulated);
         return threads_.run([&] {
             auto const book = timing_.book();
             if (totals_.valid_tokens() != 0) spend(Event::norm, [&] { totals_.squares = masters_.gradient_squares(); });
@@ -137,6 +142,7 @@ public:
             result.memory     = memory_.end_step();
             result.bytes_sent = strategy_.bytes_sent() - sent_before_;
             timing_.finish(result);
+            stage_ = Stage::ready;
             return result;
         });
     }
@@ -202,10 +208,13 @@ public:
     Model const&                      model() const noexcept { return model_; }
     typename StepPasses::Saved const& saved() const noexcept { return passes_.saved(); }
     BoundStrategy&                    strategy() noexcept { return strategy_; }
+    BoundStrategy const&              strategy() const noexcept { return strategy_; }
     MasterCopy&                       masters() noexcept { return masters_; }
 
 private:
     using Event = observe::Event;
+
+    enum class Stage { ready, accumulated, broken };  // broken: in a step, or ended by an error
 
     static Communicator alone() {
         static_assert(std::same_as<Communicator, parallel::Alone>,
@@ -228,8 +237,16 @@ private:
             input_error("learning rate: expected finite and >= 0, found ", learning_rate);
     }
 
+    /// A step that an error has ended leaves gradients behind, and other ranks perhaps elsewhere: no other one may follow it.
+    void expect(Stage stage) {
+        require(stage_ != Stage::broken, "Trainer: expected no step after one that has ended with an error, found another one on rank ",
+                rank(), ": continue from a checkpoint, with a new trainer");
+        require(stage_ == stage, stage == Stage::ready ? "Trainer: expected apply between two calls of accumulate, found none"
+                                                       : "Trainer: expected accumulate before apply, found none");
+        stage_ = Stage::broken;  // until it is over
+    }
+
     void begin_step(data::Batch const& batch) {
-        check(batch);
         if (!began_) check_shares(strategy_, batch, passes_.micro_steps(batch));
         began_ = true;
         timing_.restart();
@@ -299,6 +316,7 @@ private:
     StepPasses                  passes_;
 
     state::Version version_ = 0;
+    Stage          stage_   = Stage::ready;
     StepTotals     totals_;
     StepTiming     timing_;
     MemoryWatch    memory_;
