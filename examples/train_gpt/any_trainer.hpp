@@ -44,6 +44,7 @@ public:
     virtual void check_finite()                                                                                          = 0;
     virtual void check_replicas()                                                                                        = 0;
     virtual std::vector<std::uint64_t> gather_values(std::uint64_t value)                                                = 0;
+    virtual std::string_view           progress() const                                                                  = 0;
 
     virtual std::vector<lockstep::StoredPart> stored_parts()                                            = 0;
     virtual lockstep::io::CheckpointFacts     checkpoint_facts()                                        = 0;

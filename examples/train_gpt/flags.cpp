@@ -95,21 +95,23 @@ public:
         choose("--strategy", s_.strategy, strategies, "Parallelism (single on 1 rank, replicated on more)");
         count("--shard-group", s_.parallel.shard_group, 1, most_size,
               "Consecutive ranks that hold one model together, for hybrid (a node's)");
-        choose("--reshard", s_.parallel.reshard,
-               Words<ls::parallel::Reshard>{{"always", ls::parallel::Reshard::always}, {"never", ls::parallel::Reshard::never}},
-               "When gathered weights are freed");
+        reshard("--reshard", s_.parallel, "When gathered weights are freed: after use, with the version, or so for the last N units only");
         count("--prefetch", s_.parallel.prefetch, 0, ls::state::ModelSizes::most_layers, "Units gathered ahead of use");
         real("--bucket-mb", also_.bucket_mb, 0, 1e6, Ends::closed,
              "Gradient bucket of replicated in MB; 0: one parameter; the others reduce whole units");
         count("--unit-blocks", s_.unit_blocks, 0, ls::state::ModelSizes::most_layers,
               "Blocks that are gathered and reduced together; 0: the whole model");
         choose("--overlap", s_.parallel.overlap, on_off, "Communication during backward");
+        choose("--progress", s_.parallel.progress,
+               Words<ls::comm::Progress>{
+                   {"auto", ls::comm::Progress::automatic}, {"thread", ls::comm::Progress::thread}, {"inside", ls::comm::Progress::inside}},
+               "Who moves messages: a thread of its own, or the step between kernels (by cores and network)");
         choose("--reduction", s_.parallel.reduction,
                Words<ls::comm::Reduction>{{"ordered", ls::comm::Reduction::ordered}, {"vendor", ls::comm::Reduction::vendor}},
                "Who sums over the ranks: lockstep, the same bits for every cut, or MPI");
         choose("--accumulate", also_.accumulate,
                Words<ls::parallel::Accumulate>{{"local", ls::parallel::Accumulate::local}, {"sharded", ls::parallel::Accumulate::sharded}},
-               "Where micro-steps add up (by strategy)");
+               "Where micro-steps add up: local holds whole gradients, sharded sends them in each (by strategy)");
         choose("--reproducible", s_.reproducible, on_off, "The same bits on 1, 2, 4, ... ranks, where --micro-batch is the same");
         choose("--recompute", s_.recompute, Words<bool>{{"none", false}, {"block", true}}, "Activation checkpointing");
         count("--threads", s_.threads, 1, 1024, "Threads of this rank (cores of the node / ranks on it)");
@@ -263,6 +265,21 @@ private:
             last  = b;
         };
         add(flag, "A:B", help, assign, [&first, &last] { return exact(first) + ':' + exact(last); });
+    }
+    void reshard(char const* flag, ls::parallel::Options& options, char const* help) {
+        using ls::parallel::Reshard;
+        auto const assign = [flag, &options](std::string const& written) {
+            std::uint64_t number   = 0;
+            auto const [end, code] = std::from_chars(written.data(), written.data() + written.size(), number);
+            bool const counts      = code == std::errc() && end == written.data() + written.size() && number >= 1 &&
+                                number <= ls::state::ModelSizes::most_layers;
+            if (!counts && written != "always" && written != "never")
+                ls::input_error(flag, ": expected always|never or a number of units from 1 to ", ls::state::ModelSizes::most_layers,
+                                ", found ", shown(written));
+            options.reshard = counts ? Reshard::keep_last : written == "always" ? Reshard::always : Reshard::never;
+            options.kept    = counts ? static_cast<std::size_t>(number) : 1;
+        };
+        add(flag, "always|never|N", help, assign, [&options] { return train_gpt::name(options.reshard, options.kept); });
     }
     /// May be negative, as -100 is elsewhere: no token equals it.
     void label(char const* flag, std::optional<std::int32_t>& value, char const* help) {

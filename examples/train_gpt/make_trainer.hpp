@@ -58,6 +58,7 @@ public:
     void                       check_finite() override { ls::check_finite(trainer_); }
     void                       check_replicas() override { trainer_.check_replicas(); }
     std::vector<std::uint64_t> gather_values(std::uint64_t value) override { return trainer_.strategy().gather_values(value); }
+    std::string_view           progress() const override { return trainer_.strategy().progress(); }
 
     std::vector<ls::StoredPart> stored_parts() override { return ls::stored_parts(trainer_); }
     ls::io::CheckpointFacts     checkpoint_facts() override { return ls::checkpoint_facts(trainer_); }

@@ -44,7 +44,15 @@ void Observed::end_step(ls::StepResult const& result, ls::report::StepMetrics co
     if (!settings_.report.empty() && world_.rank() == 0) history_.add(metrics);
     ls::LatePeer const& late = result.communication.late;
     slow_.add({.rank = late.rank, .ms = static_cast<double>(late.ns) * 1e-6, .where = where(late)}, *metrics.step_ms);
+    lost_ += result.communication.lost_records;
     clocks_.after_step(result.version);
+}
+
+std::string Observed::lost() const {
+    if (lost_ == 0) return {};
+    return std::to_string(lost_) +
+           " events of this rank's timeline were overwritten before they could be read: times of communication and the "
+           "slow rank may lack something";
 }
 
 std::string Observed::where(ls::LatePeer const& late) const {

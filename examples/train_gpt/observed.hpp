@@ -31,6 +31,9 @@ public:
     /// A sentence about the rank that came last, or nothing.
     std::string slow_rank() const { return slow_.sentence(); }
 
+    /// What the timeline has lost on this rank, or nothing.
+    std::string lost() const;
+
     /// Writes the files. Collective.
     void write(lockstep::report::RunHeader const& run) const;
 
@@ -47,6 +50,7 @@ private:
     bool                                recording_ = false;
     lockstep::report::History           history_;  // of rank 0
     lockstep::report::SlowRank          slow_;
+    std::uint64_t                       lost_ = 0;  // records of this rank
 };
 
 }  // namespace train_gpt

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "communication.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/data/source_text.hpp"
 #include "lockstep/data/token_stream.hpp"
@@ -122,7 +123,9 @@ ls::report::RunHeader describe_run(Settings const& s, ls::comm::Communicator con
     return run;
 }
 
-ls::report::StepMetrics metrics_of(ls::StepResult const& r, double step_ms, double data_ms, double flops_per_token, double peak_flops) {
+/// `waited_ms`: for the batches of other ranks.
+ls::report::StepMetrics metrics_of(ls::StepResult const& r, double step_ms, double data_ms, double waited_ms, double flops_per_token,
+                                   double peak_flops) {
     using ls::observe::Activity;
     auto const              ms = [&](Activity a) { return static_cast<double>(r.times[a]) * 1e-6; };
     ls::report::StepMetrics m;
@@ -140,7 +143,7 @@ ls::report::StepMetrics metrics_of(ls::StepResult const& r, double step_ms, doub
     m.exposed_parameters_ms = ms(Activity::parameters_wait);
     m.exposed_gradients_ms  = ms(Activity::gradients_wait);
     m.exposed_comm_ms       = *m.exposed_parameters_ms + *m.exposed_gradients_ms;
-    m.late_peer_ms          = ms(Activity::late_peer);
+    m.late_peer_ms          = ms(Activity::late_peer) + waited_ms;
     m.update_ms             = ms(Activity::update);
     m.data_ms               = data_ms;
     m.other_ms              = step_ms - *m.compute_ms - *m.exposed_comm_ms - *m.late_peer_ms - *m.update_ms - data_ms;
@@ -152,10 +155,14 @@ ls::report::StepMetrics metrics_of(ls::StepResult const& r, double step_ms, doub
     m.tokens_per_s            = static_cast<double>(r.tokens) / step_ms * 1e3;
     m.tflops                  = *m.tokens_per_s * flops_per_token * 1e-12;
     m.mfu                     = *m.tflops * 1e12 / peak_flops;
-    m.mem_peak_bytes          = r.memory.total;
-    m.mem_peak_forward_bytes  = r.memory.forward;
-    m.mem_peak_backward_bytes = r.memory.backward;
-    for (std::size_t c = 0; c < ls::observe::categories; ++c) m.mem[c] = r.memory.category[c];
+    m.mem_peak_bytes          = r.memory.held.total;
+    m.mem_peak_forward_bytes  = r.memory.forward.total;
+    m.mem_peak_backward_bytes = r.memory.backward.total;
+    for (std::size_t c = 0; c < ls::observe::categories; ++c) {
+        m.mem[c]          = r.memory.held.category[c];
+        m.mem_forward[c]  = r.memory.forward.category[c];
+        m.mem_backward[c] = r.memory.backward.category[c];
+    }
     return m;
 }
 
@@ -258,7 +265,10 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
     ls::report::Terminal  terminal(rank == 0 ? std::cout : silent, trainer.version(), settings.steps, ls::report::standard_screen());
     Observed              observed(settings, world, trainer.units());
     ls::report::RunHeader header = describe_run(settings, world, processor, data, trainer.units());
-    if (ranks > 1) header.settings.emplace_back("clocks", observed.clocks());
+    if (ranks > 1) {
+        header.settings.emplace_back("communication", describe_communication(settings, trainer));
+        header.settings.emplace_back("clocks", observed.clocks());
+    }
     terminal.header(header);
     if (!settings.resume.empty()) {
         terminal.line(ls::sentence("resumed from version ", trainer.version(), " of ", settings.resume));
@@ -279,15 +289,16 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
         fetched = ms_of(Clock::now() - start);
     };
     ls::together(world, fetch);
+    double        waited  = 0;  // for the batches of other ranks
     int           stopped = common_signal(world);
     ls::NonFinite first_seen;  // of the steps that were skipped in a row
     while (stopped == 0 && trainer.version() < settings.steps) {
         observed.begin_step(trainer.version() + 1);
         auto const           start  = Clock::now();
         ls::StepResult const result = trainer.step(*batch, settings.schedule(trainer.version()));
-        double const         ms     = fetched + ms_of(Clock::now() - start);
+        double const         ms     = fetched + waited + ms_of(Clock::now() - start);
 
-        ls::report::StepMetrics line = metrics_of(result, ms, ms_of(stream.last_wait()), flops, processor.peak_flops);
+        ls::report::StepMetrics line = metrics_of(result, ms, fetched, waited, flops, processor.peak_flops);
         bool const              ends = result.version == settings.steps;
         bool const evaluates = windows && settings.eval_every != 0 && result.applied && (result.version % settings.eval_every == 0 || ends);
         if (evaluates) line.val_loss = evaluate(trainer, world, *windows);
@@ -296,8 +307,10 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
         if (evaluates) terminal.evaluation(result.version, line.val_loss);
         ls::together(world, [&] {
             if (places && places->metrics) places->metrics->write(line);
-            fetch();
         });
+        auto const before = Clock::now();
+        ls::together(world, fetch);
+        waited = std::max(0.0, ms_of(Clock::now() - before) - fetched);
         position.next_sample += settings.global_batch;
         position.skipped_in_a_row = result.applied ? 0 : position.skipped_in_a_row + 1;
         if (position.skipped_in_a_row == 1 || result.nonfinite.in < first_seen.in) first_seen = result.nonfinite;
@@ -313,6 +326,7 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
     saving.finish(position);
     terminal.finish();
     if (std::string const slow = observed.slow_rank(); !slow.empty()) terminal.line(slow);
+    if (std::string const lost = observed.lost(); !lost.empty()) terminal.line(lost);
     observed.write(header);
     if (stopped != 0) {
         terminal.line(ls::sentence("stopped at version ", trainer.version(), " by ", stopped == SIGINT ? "SIGINT" : "SIGTERM"));

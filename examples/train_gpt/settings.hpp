@@ -25,6 +25,12 @@ constexpr std::string_view name(Strategy strategy) noexcept {
     return names[static_cast<std::size_t>(strategy)];
 }
 
+/// "always", "never", or how many units stay.
+inline std::string name(lockstep::parallel::Reshard reshard, std::size_t kept) {
+    using lockstep::parallel::Reshard;
+    return reshard == Reshard::always ? "always" : reshard == Reshard::never ? "never" : std::to_string(kept);
+}
+
 struct Settings {
     // data
     std::string                 data;      // empty: the project's own sources

@@ -148,13 +148,28 @@ TEST_CASE("killed at any moment, the newest complete checkpoint continues to the
     }
 }
 
-TEST_CASE("SIGTERM or SIGINT to one rank ends all after their step, saved and with exit code 0") {
-    for (auto const& [way, number] : {std::pair{ways[0], SIGTERM}, {ways[0], SIGINT}, {ways[1], SIGTERM}, {ways[2], SIGINT}}) {
+enum class To { one_rank, launcher, all };  // all: as a terminal does it
+
+TEST_CASE("SIGTERM or SIGINT to one rank, the launcher or all ends all after their step, saved and with exit code 0") {
+    struct Case {
+        Way way;
+        int number;
+        To  to = To::one_rank;
+    };
+    for (auto const& [way, number, to] : {Case{ways[0], SIGTERM},
+                                          {ways[0], SIGINT},
+                                          {ways[1], SIGTERM},
+                                          {ways[2], SIGINT},
+                                          {ways[1], SIGTERM, To::launcher},
+                                          {ways[1], SIGINT, To::launcher},
+                                          {ways[1], SIGINT, To::all},
+                                          {ways[2], SIGTERM, To::all}}) {
         CheckpointPlace const place;
         Words const           flags = place.flags + Words{"--strategy", way.strategy, "--metrics", place.metrics};
         Background run(place.folder, way.ranks, flags + Words{"--steps", "100000", "--save", place.saved, "--export", place.out});
         REQUIRE(run.wait([&] { return fs::exists(place.metrics) && count(read_all(place.metrics), "\n") > 3; }));
-        run.signal(way.ranks - 1, number);
+        if (to != To::one_rank) run.signal_launcher(number);
+        for (int rank = to == To::all ? 0 : way.ranks - 1; to != To::launcher && rank < way.ranks; ++rank) run.signal(rank, number);
         Ended const& ended = run.end();
         INFO(ended.err);
         CHECK(ended.code == 0);

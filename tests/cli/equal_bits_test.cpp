@@ -1,5 +1,5 @@
-// For a fixed number of ranks the exported weights are the same bytes, whatever the strategy, buckets, prefetch, reshard, units and
-// threads.
+// For a fixed number of ranks the exported weights are the same bytes, whatever the strategy, buckets, prefetch, reshard, units, progress
+// and threads.
 
 #include <cstdlib>
 #include <iterator>
@@ -15,30 +15,31 @@ struct Way {
     char const *strategy, *bucket, *prefetch, *reshard, *threads, *overlap;
     int         group       = 0;  // of hybrid
     char const* unit_blocks = "1";
+    char const* progress    = "auto";
 };
 
 // Buckets of one tensor, 64 KiB, 25 MB. Every pair of values of two columns is in some row of the strategies that read both.
 constexpr Way ways[]{
     {"replicated", "0", "1", "always", "1", "on"},
     {"replicated", "0", "0", "never", "2", "off"},
-    {"replicated", "0.0625", "1", "always", "2", "on"},
+    {"replicated", "0.0625", "1", "always", "2", "on", 0, "1", "thread"},
     {"replicated", "0.0625", "2", "never", "1", "off", 0, "2"},
     {"replicated", "25", "1", "always", "1", "off"},
     {"replicated", "25", "0", "never", "2", "on", 0, "0"},
     {"sharded", "0", "0", "always", "1", "on"},
     {"sharded", "0", "1", "never", "2", "off"},
-    {"sharded", "0", "2", "always", "2", "on", 0, "2"},
+    {"sharded", "0", "2", "1", "2", "on", 0, "1", "thread"},
     {"sharded", "0.0625", "0", "never", "2", "on"},
     {"sharded", "0.0625", "1", "always", "1", "off", 0, "0"},
     {"sharded", "0.0625", "2", "never", "1", "on", 0, "0"},
     {"sharded", "25", "0", "never", "1", "off"},
-    {"sharded", "25", "1", "always", "2", "on", 0, "2"},
-    {"sharded", "25", "2", "always", "1", "off"},
-    {"sharded-optimizer", "25", "1", "always", "1", "on"},
+    {"sharded", "25", "1", "always", "2", "on", 0, "2", "thread"},
+    {"sharded", "25", "0", "1", "1", "off", 0, "1", "inside"},
+    {"sharded-optimizer", "25", "1", "always", "1", "on", 0, "1", "thread"},
     {"sharded-optimizer", "25", "0", "always", "2", "off", 0, "2"},
     {"hybrid", "25", "1", "always", "1", "on", 1},
     {"hybrid", "25", "0", "never", "2", "off", 1, "0"},
-    {"hybrid", "25", "2", "always", "2", "on", 2, "2"},
+    {"hybrid", "25", "2", "1", "2", "on", 2, "1", "thread"},
     {"hybrid", "25", "0", "never", "1", "off", 2},
 };
 
@@ -46,7 +47,7 @@ bool        every_way() { return std::getenv("LOCKSTEP_EVERY_WAY") != nullptr; }
 std::size_t steps() { return every_way() ? 100 : 3; }
 
 /// Those above, or with LOCKSTEP_EVERY_WAY in the environment all combinations of what a strategy reads, over 100 steps. The blocks of a
-/// unit change from one to the next.
+/// unit and who makes progress change from one to the next.
 std::vector<Way> chosen_ways() {
     if (!every_way()) return {std::begin(ways), std::end(ways)};
     std::vector<Way> all;
@@ -55,13 +56,16 @@ std::vector<Way> chosen_ways() {
             for (char const* bucket : {"0", "0.0625", "25"}) all.push_back({"replicated", bucket, "1", "always", threads, overlap});
             all.push_back({"sharded-optimizer", "25", "1", "always", threads, overlap});
             for (char const* prefetch : {"0", "1", "2"})
-                for (char const* reshard : {"always", "never"}) {
+                for (char const* reshard : {"always", "never", "1"}) {
                     all.push_back({"sharded", "25", prefetch, reshard, threads, overlap});
                     for (int const group : {1, 2}) all.push_back({"hybrid", "25", prefetch, reshard, threads, overlap, group});
                 }
         }
     constexpr char const* unit_blocks[]{"1", "2", "0"};
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].unit_blocks = unit_blocks[i / 2 % 3];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i].unit_blocks = unit_blocks[i / 2 % 3];
+        all[i].progress    = i % 5 % 2 == 0 ? "thread" : "inside";
+    }
     return all;
 }
 
@@ -73,8 +77,8 @@ void check_ways(Words const& flags, int ranks) {
     std::vector<double> losses;
     for (Way const& way : chosen_ways()) {
         if (way.group != 0 && ranks % way.group != 0) continue;
-        Words chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket,  "--prefetch", way.prefetch,    "--reshard",
-                     way.reshard,  "--threads",  way.threads,   "--overlap", way.overlap,  "--unit-blocks", way.unit_blocks};
+        Words chosen{"--strategy", way.strategy, "--bucket-mb", way.bucket,  "--prefetch",    way.prefetch,    "--reshard",  way.reshard,
+                     "--threads",  way.threads,  "--overlap",   way.overlap, "--unit-blocks", way.unit_blocks, "--progress", way.progress};
         if (way.group != 0) chosen = chosen + Words{"--shard-group", std::to_string(way.group)};
         CAPTURE(joined(chosen));
         CAPTURE(ranks);
@@ -129,14 +133,22 @@ constexpr Layout layouts[]{
     {2, "hybrid"}, {4, "replicated"}, {4, "sharded-optimizer"}, {4, "sharded"},           {4, "hybrid", 2},
 };
 
+/// What else may differ from one layout to the next.
+Words const others[]{{"--overlap", "off", "--prefetch", "0"},
+                     {"--reshard", "never", "--progress", "thread"},
+                     {"--unit-blocks", "0", "--bucket-mb", "0.0625"},
+                     {"--reshard", "1", "--prefetch", "2", "--progress", "inside"}};
+
 /// All give the first one's weights, losses and norms.
 void check_layouts(Words const& flags) {
     Folder const                     folder;
     std::string const                data = folder.write("data.bin", shard(some_tokens(3000, 101)));
     std::string                      weights;
     std::vector<std::vector<double>> numbers;
+    std::size_t                      number = 0;
     for (Layout const& layout : layouts) {
-        Words chosen{"--strategy", layout.strategy, "--threads", layout.ranks == 1 ? "2" : "1", "--reproducible", "on"};
+        Words chosen = others[number++ % std::size(others)] +
+                       Words{"--strategy", layout.strategy, "--threads", layout.ranks == 1 ? "2" : "1", "--reproducible", "on"};
         if (layout.group != 0) chosen = chosen + Words{"--shard-group", std::to_string(layout.group)};
         CAPTURE(joined(chosen));
         CAPTURE(layout.ranks);

@@ -30,7 +30,7 @@ COUNTS_FROM_0 = ["--seed", "--eval-every", "--warmup", "--steps", "--prefetch", 
 REALS = {"--val-fraction": 1, "--dropout": 1, "--lr": 1e39, "--beta1": 1, "--beta2": 1, "--eps": 1.5, "--momentum": 1,
          "--weight-decay": 1e39, "--clip": 1e39, "--min-lr-ratio": 1.5, "--bucket-mb": 1e7, "--temperature": 1e7, "--timeout": 1e10}
 CHOICES = ["--preset", "--order", "--arch", "--precision", "--reduce-dtype", "--optimizer", "--schedule", "--strategy", "--reshard",
-           "--overlap", "--reduction", "--accumulate", "--reproducible", "--recompute", "--isa"]
+           "--overlap", "--progress", "--reduction", "--accumulate", "--reproducible", "--recompute", "--isa"]
 NAMES = ["--data", "--val-data", "--init", "--metrics", "--trace", "--report", "--save", "--resume", "--export"]
 
 # The small run: 400 ids below 50, or a text of digits.

@@ -113,15 +113,15 @@ TEST_CASE("--help lists every flag once, on one rank, and is not an error") {
         for (char const* flag : {"--help", "-h"}) {
             std::string const out = run_well(ranks, {flag}).out;
             for (char const* name :
-                 {"--data",         "--val-data",     "--val-fraction", "--eval-every", "--ignore-label", "--order",       "--seed",
-                  "--arch",         "--layers",       "--heads",        "--kv-heads",   "--dim",          "--ffn",         "--vocab",
-                  "--seq",          "--preset",       "--dropout",      "--init",       "--global-batch", "--micro-batch", "--precision",
-                  "--reduce-dtype", "--optimizer",    "--lr",           "--beta1",      "--beta2",        "--eps",         "--momentum",
-                  "--weight-decay", "--clip",         "--schedule",     "--warmup",     "--min-lr-ratio", "--steps",       "--strategy",
-                  "--shard-group",  "--reshard",      "--prefetch",     "--bucket-mb",  "--overlap",      "--reduction",   "--accumulate",
-                  "--unit-blocks",  "--reproducible", "--recompute",    "--threads",    "--isa",          "--metrics",     "--trace",
-                  "--trace-steps",  "--report",       "--save",         "--save-every", "--keep",         "--resume",      "--export",
-                  "--sample",       "--prompt",       "--temperature",  "--timeout"})
+                 {"--data",         "--val-data",    "--val-fraction", "--eval-every",  "--ignore-label", "--order",       "--seed",
+                  "--arch",         "--layers",      "--heads",        "--kv-heads",    "--dim",          "--ffn",         "--vocab",
+                  "--seq",          "--preset",      "--dropout",      "--init",        "--global-batch", "--micro-batch", "--precision",
+                  "--reduce-dtype", "--optimizer",   "--lr",           "--beta1",       "--beta2",        "--eps",         "--momentum",
+                  "--weight-decay", "--clip",        "--schedule",     "--warmup",      "--min-lr-ratio", "--steps",       "--strategy",
+                  "--shard-group",  "--reshard",     "--prefetch",     "--bucket-mb",   "--overlap",      "--progress",    "--reduction",
+                  "--accumulate",   "--unit-blocks", "--reproducible", "--recompute",   "--threads",      "--isa",         "--metrics",
+                  "--trace",        "--trace-steps", "--report",       "--save",        "--save-every",   "--keep",        "--resume",
+                  "--export",       "--sample",      "--prompt",       "--temperature", "--timeout"})
                 CHECK_MESSAGE(count(out, "\n  " + std::string(name) + " ") == 1, name);
         }
     }

@@ -74,6 +74,12 @@ int train(comm::Environment& mpi, std::string_view policy) {
             trainer.check_replicas();
             continue;
         }
+        if (fault.what == "size" && step == 3) {
+            std::size_t const        part = fault.here ? 11 : 10;
+            std::vector<float>       all(3 * part);
+            std::vector<Range> const parts{{0, part}, {part, 2 * part}, {2 * part, 3 * part}};
+            world.with_timeout(timeout).all_gather(all, parts);
+        }
         trainer.step(batch, 0.01);
     }
     return 0;

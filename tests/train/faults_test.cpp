@@ -73,7 +73,7 @@ TEST_CASE("a rank that is stopped while it waits for a collective") {
         Run const ended = run(way + "stop_wait");
         CAPTURE(ended.output);
         CHECK(ended.code == 3);
-        CHECK(ended.seconds < timeout + 6);
+        CHECK(ended.seconds < timeout + 5);
         CHECK(ended.says("rank [02]: waited 1 s for the "));
         CHECK(ended.says("\n    rank 1: .*version [012]"));
     });
@@ -106,9 +106,19 @@ TEST_CASE("a rank that leaves out a step, or calls something else in its place")
             Run const ended = run(way + fault);
             CAPTURE(ended.output);
             CHECK(ended.code == 3);
-            CHECK(ended.seconds < timeout + 6);
+            CHECK(ended.seconds < timeout + 5);
             CHECK(ended.says("rank [012]: .*rank 1"));
         }
+    });
+}
+
+TEST_CASE("a rank that brings another size") {
+    for_each_way([](std::string const& way) {
+        Run const ended = run(way + "size");
+        CAPTURE(ended.output);
+        CHECK(ended.code == 3);
+        CHECK(ended.seconds < timeout + 5);
+        CHECK(ended.says("rank [012]: .*(bytes|truncated)"));
     });
 }
 
