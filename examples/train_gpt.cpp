@@ -119,6 +119,7 @@ int main(int argc, char** argv) {
         using lockstep::Setting;
         auto const& world = mpi.world();
         Settings    settings;
+        int         code = 0;
         lockstep::together(world, [&] { settings = parse(argc, argv); });
         std::string const advice = "give all ranks the same flags";
         lockstep::agree(world, std::vector<Setting>{{"--help", settings.help.empty() ? "not been asked" : "been asked"}}, advice);
@@ -133,13 +134,13 @@ int main(int argc, char** argv) {
             if (!settings.metrics.empty()) std::filesystem::remove(last_events_file(settings, world.rank()), ignored);  // of an earlier run
             mpi.silence = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
             try {
-                run(settings, world.with_timeout(settings.parallel.timeout), maker(settings.precision));
+                code = run(settings, world.with_timeout(settings.parallel.timeout), maker(settings.precision));
             } catch (lockstep::Error const& error) {
                 if (error.fault() == lockstep::Fault::peer) leave_last_events(settings, world.rank());
                 throw;
             }
         }
         if (world.rank() == 0) report_lost_output();
-        return 0;
+        return code;
     });
 }

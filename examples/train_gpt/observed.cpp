@@ -3,7 +3,6 @@
 #include "lockstep/io/file.hpp"
 #include "lockstep/report/page.hpp"
 #include "lockstep/report/trace.hpp"
-#include "lockstep/train/together.hpp"
 
 namespace train_gpt {
 
@@ -62,12 +61,13 @@ std::string Observed::where(ls::LatePeer const& late) const {
     return text;
 }
 
-void Observed::write(ls::report::RunHeader const& run) const {
+void Observed::write(ls::report::RunHeader const& run, Lost& lost) const {
     if (settings_.trace.empty() && settings_.report.empty()) return;
     ls::report::Recording recording = recorder_.gather(world_, units_);
-    ls::on_first_rank(world_, [&] {
-        if (!settings_.trace.empty()) write_file(settings_.trace, ls::report::TraceWriter(recording).text());
-        if (settings_.report.empty()) return;
+    if (world_.rank() != 0) return;
+    if (!settings_.trace.empty()) lost.written([&] { write_file(settings_.trace, ls::report::TraceWriter(recording).text()); });
+    if (settings_.report.empty()) return;
+    lost.written([&] {
         ls::report::Page page;
         page.title = "lockstep: " + std::string(name(settings_.sizes.arch)) + ", " +
                      ls::report::readable_count(static_cast<double>(run.parameters)) + " parameters, " + std::to_string(run.ranks) +

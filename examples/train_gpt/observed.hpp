@@ -10,6 +10,7 @@
 #include "lockstep/report/recording.hpp"
 #include "lockstep/report/slow_rank.hpp"
 #include "lockstep/train/step_result.hpp"
+#include "lost.hpp"
 #include "settings.hpp"
 
 namespace train_gpt {
@@ -35,7 +36,7 @@ public:
     std::string lost() const;
 
     /// Writes the files. Collective.
-    void write(lockstep::report::RunHeader const& run) const;
+    void write(lockstep::report::RunHeader const& run, Lost& lost) const;
 
 private:
     std::string where(lockstep::LatePeer const& late) const;

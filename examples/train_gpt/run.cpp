@@ -24,6 +24,7 @@
 #include "lockstep/report/terminal.hpp"
 #include "lockstep/train/gradient_tree.hpp"
 #include "lockstep/train/weights.hpp"
+#include "lost.hpp"
 #include "machine.hpp"
 #include "observed.hpp"
 #include "places.hpp"
@@ -183,8 +184,10 @@ std::int32_t draw_token(std::vector<float> const& logits, double temperature, do
 std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::data::EvaluationWindows& windows) {
     ls::ExactSum                                      loss;
     std::array<std::int64_t, ls::ExactSum::words + 1> words{};
-    for (ls::data::Batch const& batch : windows) {
-        Evaluated const part = trainer.evaluate(batch);
+    for (std::size_t i = 0; i < windows.batches(); ++i) {
+        ls::data::Batch const* batch = nullptr;
+        ls::together(world, [&] { batch = &windows[i]; });  // from a file that somebody may change
+        Evaluated const part = trainer.evaluate(*batch);
         loss += part.loss;
         words.back() += static_cast<std::int64_t>(part.valid_tokens);
     }
@@ -207,6 +210,32 @@ std::vector<std::int32_t> sample(AnyTrainer& trainer, Settings const& settings, 
     return tokens;
 }
 
+bool weights_finite(AnyTrainer& trainer) {
+    try {
+        trainer.check_finite();
+        return true;
+    } catch (ls::Error const& error) {
+        if (error.fault() != ls::Fault::training) throw;
+        return false;
+    }
+}
+
+/// Runs the body. Where it raises an error of the data or of the training, as all ranks do alike, the position is saved before that ends
+/// the run. Weights that are no numbers must not take the place of good ones. Collective.
+template <class Body>
+void saving_before_errors(Saving& saving, AnyTrainer& trainer, ls::io::RunPosition const& position, Body const& body) {
+    try {
+        body();
+    } catch (ls::Error const& error) {
+        if (error.fault() == ls::Fault::peer) throw;
+        if (weights_finite(trainer))
+            saving.finish(position);
+        else
+            saving.give_up(position);
+        throw;
+    }
+}
+
 /// The signal that some rank has got, or 0. Collective.
 int common_signal(ls::comm::Communicator const& world) {
     auto const signals = world.gather_values(static_cast<std::uint64_t>(stop_signal()));
@@ -215,12 +244,13 @@ int common_signal(ls::comm::Communicator const& world) {
 
 }  // namespace
 
-void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrainer* make_trainer) {
+int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrainer* make_trainer) {
     using Clock            = std::chrono::steady_clock;
     std::size_t const rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
 
     std::optional<RunData> opened;
     std::optional<Places>  places;
+    Lost                   lost;
     ls::together(world, [&] { opened = open_data(settings); });
     RunData const&      data          = *opened;
     std::uint64_t const data_checksum = data.train.checksum();
@@ -301,36 +331,36 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
         ls::report::StepMetrics line = metrics_of(result, ms, fetched, waited, flops, processor.peak_flops);
         bool const              ends = result.version == settings.steps;
         bool const evaluates = windows && settings.eval_every != 0 && result.applied && (result.version % settings.eval_every == 0 || ends);
-        if (evaluates) line.val_loss = evaluate(trainer, world, *windows);
-        observed.end_step(result, line);
-        terminal.step(line);
-        if (evaluates) terminal.evaluation(result.version, line.val_loss);
-        ls::together(world, [&] {
-            if (places && places->metrics) places->metrics->write(line);
-        });
-        auto const before = Clock::now();
-        ls::together(world, fetch);
-        waited = std::max(0.0, ms_of(Clock::now() - before) - fetched);
         position.next_sample += settings.global_batch;
         position.skipped_in_a_row = result.applied ? 0 : position.skipped_in_a_row + 1;
         if (position.skipped_in_a_row == 1 || result.nonfinite.in < first_seen.in) first_seen = result.nonfinite;
-        if (result.applied && result.version % settings.check_replicas == 0) trainer.check_replicas();
-        if (position.skipped_in_a_row >= settings.max_skips)
-            ls::training_error("training: ", settings.max_skips, " steps in a row were skipped at version ", result.version, ": ",
-                               name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")",
-                               result.skip == ls::Skip::nonfinite ? ", first seen in " + describe(first_seen, trainer.units()) : "");
+        saving_before_errors(saving, trainer, position, [&] {
+            if (evaluates) line.val_loss = evaluate(trainer, world, *windows);
+            observed.end_step(result, line);
+            terminal.step(line);
+            if (evaluates) terminal.evaluation(result.version, line.val_loss);
+            if (places && places->metrics && !lost.written([&] { places->metrics->write(line); })) places->metrics.reset();
+            auto const before = Clock::now();
+            ls::together(world, fetch);
+            waited = std::max(0.0, ms_of(Clock::now() - before) - fetched);
+            if (result.applied && result.version % settings.check_replicas == 0) trainer.check_replicas();
+            if (position.skipped_in_a_row >= settings.max_skips)
+                ls::training_error("training: ", settings.max_skips, " steps in a row were skipped at version ", result.version, ": ",
+                                   name(result.skip), " (loss ", result.loss, ", gradient norm ", result.gradient_norm, ")",
+                                   result.skip == ls::Skip::nonfinite ? ", first seen in " + describe(first_seen, trainer.units()) : "");
+        });
         saving.after_step(result, position);
         stopped = common_signal(world);
     }
-    trainer.check_finite();
-    saving.finish(position);
+    saving_before_errors(saving, trainer, position, [&] { trainer.check_finite(); });
+    if (!saving.finish(position)) lost.note();
     terminal.finish();
     if (std::string const slow = observed.slow_rank(); !slow.empty()) terminal.line(slow);
-    if (std::string const lost = observed.lost(); !lost.empty()) terminal.line(lost);
-    observed.write(header);
+    if (std::string const overwritten = observed.lost(); !overwritten.empty()) terminal.line(overwritten);
+    observed.write(header, lost);
     if (stopped != 0) {
         terminal.line(ls::sentence("stopped at version ", trainer.version(), " by ", stopped == SIGINT ? "SIGINT" : "SIGTERM"));
-        return;
+        return lost.exit_code();
     }
 
     bool const        text  = data.train.is_text();
@@ -343,6 +373,7 @@ void run(Settings const& settings, ls::comm::Communicator const& world, MakeTrai
         ls::export_weights(trainer, settings.export_dir);
         if (places) places->folder->keep();
     }
+    return lost.exit_code();
 }
 
 }  // namespace train_gpt

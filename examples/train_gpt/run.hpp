@@ -7,7 +7,7 @@
 
 namespace train_gpt {
 
-/// Runs to the end. Collective.
-void run(Settings const& settings, lockstep::comm::Communicator const& world, MakeTrainer* make_trainer);
+/// Runs to the end; returns the exit code. Collective.
+int run(Settings const& settings, lockstep::comm::Communicator const& world, MakeTrainer* make_trainer);
 
 }  // namespace train_gpt

@@ -4,8 +4,12 @@
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "lockstep/core/escape.hpp"
 #include "lockstep/train/checkpoints.hpp"
 #include "lockstep/train/resume.hpp"
 
@@ -66,6 +70,7 @@ class Saving::Work {
 public:
     Work(Settings const& settings, AnyTrainer& trainer, Configuration configuration)
         : trainer_(trainer),
+          directory_(settings.save),
           every_(settings.save_every),
           configuration_(std::move(configuration)),
           checkpoints_(trainer, {.directory = settings.save, .keep = settings.keep}) {}
@@ -74,12 +79,28 @@ public:
 
     void after_step(ls::StepResult const& result, ls::io::RunPosition position) {
         if (checkpoints_.saving()) tell(checkpoints_.advance());
-        if (every_ != 0 && result.applied && result.version % every_ == 0) save(position);
+        if (every_ == 0 || !result.applied || result.version % every_ != 0) return;
+        if (checkpoints_.saving())
+            left_out_.push_back(result.version);
+        else
+            save(position);
     }
 
-    void finish(ls::io::RunPosition position) {
-        if (saved_ != position) save(position);
+    void give_up(ls::io::RunPosition position) {
+        if (saving_ != position) tell(checkpoints_.finish());
+    }
+
+    bool finish(ls::io::RunPosition position) {
+        if (!left_out_.empty() && left_out_.back() == trainer_.version()) left_out_.pop_back();
+        if (checkpoints_.saving() && saving_ == position)
+            note(checkpoints_.finish());  // what failed is tried again, and told then
+        else
+            tell(checkpoints_.finish());
+        if (saved_ == position) return true;
+        save(position);
+        ending_ = true;
         tell(checkpoints_.finish());
+        return saved_ == position;
     }
 
 private:
@@ -88,22 +109,38 @@ private:
         facts.position = position;
         facts.configuration.insert(facts.configuration.end(), configuration_.begin(), configuration_.end());
         tell(checkpoints_.save(std::move(facts)));
-        saved_ = position;
+        saving_ = position;
     }
 
+    /// Whether a save has ended that has to be told.
     void tell(std::optional<ls::SaveResult> const& result) {
-        if (!result || trainer_.rank() != 0) return;
-        if (result->failure.empty())
+        note(result);
+        if (!result || result->failure.empty() || trainer_.rank() != 0) return;
+        std::string const version = ls::sentence("version ", result->version);
+        std::string const text    = ending_ ? ls::sentence("--save ", directory_, ": ", version, ", where the run ends, is not saved: ")
+                                            : "--save: " + version + " is not saved, the run goes on: ";
+        std::fprintf(stderr, "%s%s\n", text.c_str(), ls::escaped(result->failure).c_str());
+    }
+    void note(std::optional<ls::SaveResult> const& result) {
+        if (!result) return;
+        if (result->failure.empty()) {
+            saved_ = saving_;
             say(ls::sentence("saved ", result->place.string()));
-        else
-            std::fprintf(stderr, "--save: version %zu is not saved, the run goes on: %s\n", static_cast<std::size_t>(result->version),
-                         result->failure.c_str());
+        }
+        if (!left_out_.empty())
+            say(ls::sentence(left_out_.size() == 1 ? "version " : "versions ", left_out_.front(),
+                             left_out_.size() == 1 ? " was" : ls::sentence(" to ", left_out_.back(), " were"), " not saved: version ",
+                             result->version, " was still being written"));
+        left_out_.clear();
     }
 
     AnyTrainer&                        trainer_;
+    std::string                        directory_;
     std::uint64_t                      every_;
     Configuration                      configuration_;
-    std::optional<ls::io::RunPosition> saved_;
+    std::optional<ls::io::RunPosition> saving_, saved_;  // the position that was begun last, and the one that was completed last
+    std::vector<std::uint64_t>         left_out_;        // versions, since the save that is under way began
+    bool                               ending_ = false;
     ls::Checkpoints<AnyTrainer>        checkpoints_;
 };
 
@@ -119,8 +156,9 @@ void Saving::tell(std::function<void(std::string const&)> say) {
 void Saving::after_step(ls::StepResult const& result, ls::io::RunPosition position) {
     if (work_) work_->after_step(result, position);
 }
-void Saving::finish(ls::io::RunPosition position) {
-    if (work_) work_->finish(position);
+void Saving::give_up(ls::io::RunPosition position) {
+    if (work_) work_->give_up(position);
 }
+bool Saving::finish(ls::io::RunPosition position) { return !work_ || work_->finish(position); }
 
 }  // namespace train_gpt

@@ -34,11 +34,16 @@ public:
     /// Who is told of every checkpoint that is complete. Standard error is told of every one that could not be written.
     void tell(std::function<void(std::string const&)> say);
 
-    /// After a step. Collective.
+    /// After a step. What falls due while an earlier one is being written is left out: the step is held up by a copy of the state at
+    /// most. Collective.
     void after_step(lockstep::StepResult const& result, lockstep::io::RunPosition position);
 
-    /// Saves where the run ends, and waits until it is written. Collective.
-    void finish(lockstep::io::RunPosition position);
+    /// Waits until what is being saved is written, unless it is this position, which is of no use. Collective.
+    void give_up(lockstep::io::RunPosition position);
+
+    /// Saves where the run ends, unless that is done, and waits until it is written. False where it could not be: then standard error has
+    /// been told. Collective.
+    bool finish(lockstep::io::RunPosition position);
 
 private:
     class Work;

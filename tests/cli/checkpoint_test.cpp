@@ -72,6 +72,21 @@ TEST_CASE("other ranks and strategies read the same state, byte for byte") {
     }
 }
 
+TEST_CASE("a step does not wait for a checkpoint that is still being written: the next is left out and told, the last is not") {
+    CheckpointPlace const place;
+    for (int const ranks : {1, 2}) {
+        Ended const ended = run_well(ranks, place.steps(7) + Words{"--save", place.saved, "--save-every", "1"});
+        INFO(ended.out);
+        CHECK(fs::exists(place.saved + "/step-0000000001"));
+        CHECK_FALSE(fs::exists(place.saved + "/step-0000000002"));  // the first is complete when two more steps have looked
+        CHECK(newest(place.saved) == place.saved + "/step-0000000007");
+        CHECK(count(ended.out, "version 2 was not saved: version 1 was still being written\n") + count(ended.out, "versions 2 to ") == 1);
+        CHECK(count(ended.out, "version 7 was not saved") == 0);
+        CHECK(count(ended.out, "saved " + place.saved) == checkpoints(place.saved));
+        fs::remove_all(place.saved);
+    }
+}
+
 TEST_CASE("a checkpoint holds exactly the model and says what it is of") {
     CheckpointPlace const place;
     run_well(2, place.steps(2) + Words{"--strategy", "sharded", "--save", place.saved, "--seed", "7"});

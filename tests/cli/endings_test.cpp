@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-#include "program.hpp"
+#include "checkpointing.hpp"
 
 namespace endings_test {
 
@@ -86,11 +86,37 @@ TEST_CASE("weights that do not fit on the disk at the end are one line and leave
     }
 }
 
-TEST_CASE("metrics that can no longer be written end the run with one line") {
-    Place const place;
-    for (int const ranks : {1, 2})
-        check_one_line(run(ranks, place.right + Words{"--steps", "3", "--metrics", "/dev/full"}), 2,
-                       {"/dev/full", "step 1 cannot be written: No space left on device"});
+TEST_CASE("metrics, a trace or a report that can no longer be written cost themselves and the exit code: the run goes on") {
+    Place const       place;
+    std::string const out = place.folder / "out";
+    for (int const ranks : {1, 2}) {
+        Words const flags = place.right + Words{"--steps", "60", "--export", out, "--save", place.folder / "saved"};
+        auto const  left  = [&] {
+            CHECK(newest(place.folder / "saved") == place.folder / "saved/step-0000000060");
+            std::string const weights = read_all(out + "/model.safetensors");
+            fs::remove_all(out), fs::remove_all(place.folder / "saved");
+            return weights;
+        };
+        run_well(ranks, flags);
+        std::string const weights = left();
+        check_one_line(run(ranks, flags + Words{"--metrics", "/dev/full"}), 2,
+                       {"/dev/full", "step 1 cannot be written: No space left on device", "; the run goes on without it"});
+        CHECK(left() == weights);
+        for (char const* flag : {"--trace", "--report"}) {
+            fs::create_directory(place.folder / "gone");
+            std::string const metrics = place.folder / "m.jsonl";
+            std::thread       remover([&] {
+                while (!fs::exists(metrics) || fs::file_size(metrics) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                fs::remove_all(place.folder / "gone");
+            });
+            Ended const       ended = run(ranks, flags + Words{flag, place.folder / "gone/it", "--metrics", metrics});
+            remover.join();
+            check_one_line(ended, 2, {"gone/it: cannot be created: No such file or directory; the run goes on without it"});
+            CHECK(left() == weights);
+            CHECK(read_lines(metrics).size() == 60);
+            fs::remove(metrics);
+        }
+    }
 }
 
 TEST_CASE("memory that a process may not have is named before anything is made") {
@@ -118,6 +144,51 @@ TEST_CASE("training data that somebody cuts during the run end it with one line 
         check_one_line(ended, 2, {"data file", "cut.bin", "expected 121024 bytes as when it was opened, found 2000"});
         fs::remove(place.folder / "m.jsonl");
     }
+}
+
+TEST_CASE("an error that all ranks see leaves its position saved, unless the weights are no numbers") {
+    Place const       place;
+    std::string const saved = place.folder / "saved", metrics = place.folder / "m.jsonl";
+    Words const       save{"--save", saved, "--metrics", metrics};
+    auto const        position = [&] { return nlohmann::json::parse(read_all(newest(saved) + "/index.json")).at("position"); };
+    auto const        clear    = [&] { fs::remove_all(saved), fs::remove(metrics); };
+
+    std::string const data = place.folder.write("cut.bin", shard(some_tokens(60'000, 64)));
+    for (int const ranks : {1, 2})
+        for (char const* every : {"0", "1"}) {  // the held-out tokens are the last
+            fs::resize_file(data, 1024 + 120'000);
+            std::thread cutter([&] {
+                while (!fs::exists(metrics) || fs::file_size(metrics) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                fs::resize_file(data, 2000);
+            });
+            Ended const ended = run(ranks, place.small + save + Words{"--data", data, "--steps", "1000000", "--eval-every", every});
+            cutter.join();
+            check_one_line(ended, 2, {"cut.bin", "expected 121024 bytes as when it was opened, found 2000"});
+            std::size_t const told = read_lines(metrics).size(), used = position().at("next_sample").get<std::size_t>() / 12;
+            CHECK(used >= told);
+            CHECK(used <= told + 1);
+            CHECK(newest(saved).ends_with("00" + std::to_string(used)));
+            clear();
+        }
+
+    // three batches of words, and then none that counts
+    std::vector<std::int32_t> ids = some_tokens(3 * 192 + 1, 60);
+    ids.resize(3000, 63);
+    std::string const silent = place.folder.write("silent.bin", shard(ids));
+    Words const       quiet  = place.small + save + Words{"--data", silent, "--order", "sequential", "--ignore-label", "63"};
+    for (int const ranks : {1, 2}) {
+        check_one_line(run(ranks, quiet + Words{"--steps", "9", "--max-skips", "3"}), 4, {"3 steps in a row were skipped at version 3"});
+        CHECK(newest(saved) == saved + "/step-0000000003");
+        CHECK(position() == nlohmann::json{{"next_sample", 6 * 12}, {"skipped_in_a_row", 3}});
+        clear();
+    }
+
+    std::string const text = place.folder.write("text.txt", std::string(3000, 'x'));
+    Words const wild{"--data",      text,   "--layers", "2", "--heads", "2",   "--dim",        "32", "--seq",  "16", "--global-batch", "12",
+                     "--precision", "fp32", "--sample", "0", "--save",  saved, "--save-every", "1",  "--keep", "1"};
+    run_well(1, wild + Words{"--lr", "1e-3", "--steps", "1"});
+    check_one_line(run(1, wild + Words{"--lr", "3e38", "--steps", "2", "--resume", saved}), 4, {"weights: expected finite numbers"});
+    CHECK(newest(saved) == saved + "/step-0000000001");
 }
 
 TEST_CASE("a run goes on where its output cannot be written, and says so unless its reader has left") {
