@@ -110,17 +110,18 @@ MakeTrainer* maker(Precision precision) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
     std::signal(SIGPIPE, SIG_IGN);  // a run goes on when nobody reads what it prints
     std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
     catch_stop_signals();
     lockstep::comm::Environment mpi(argc, argv);
     return mpi.run([&] {
         using lockstep::Setting;
-        auto const& world = mpi.world();
-        Settings    settings;
-        int         code = 0;
-        lockstep::together(world, [&] { settings = parse(argc, argv); });
+        Settings settings;
+        int      code = 0;
+        lockstep::agree(mpi.world(), std::vector<Setting>{{"lockstep", LOCKSTEP_VERSION}}, "start the same program on all ranks");
+        lockstep::together(mpi.world(), [&] { settings = parse(argc, argv); });
+        auto const        world  = mpi.world().with_timeout(settings.parallel.timeout);
         std::string const advice = "give all ranks the same flags";
         lockstep::agree(world, std::vector<Setting>{{"--help", settings.help.empty() ? "not been asked" : "been asked"}}, advice);
         if (!settings.help.empty()) {
@@ -134,7 +135,7 @@ int main(int argc, char** argv) {
             if (!settings.metrics.empty()) std::filesystem::remove(last_events_file(settings, world.rank()), ignored);  // of an earlier run
             mpi.silence = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
             try {
-                code = run(settings, world.with_timeout(settings.parallel.timeout), maker(settings.precision));
+                code = run(settings, world, maker(settings.precision));
             } catch (lockstep::Error const& error) {
                 if (error.fault() == lockstep::Fault::peer) leave_last_events(settings, world.rank());
                 throw;
@@ -143,4 +144,10 @@ int main(int argc, char** argv) {
         if (world.rank() == 0) report_lost_output();
         return code;
     });
+} catch (lockstep::Error const& error) {  // before the ranks were joined, or when they part: `mpi.run` tells of all others
+    std::fprintf(stderr, "%s\n", lockstep::escaped(error.what()).c_str());
+    return static_cast<int>(error.fault());
+} catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\n", lockstep::escaped(error.what()).c_str());
+    return static_cast<int>(lockstep::Fault::peer);
 }

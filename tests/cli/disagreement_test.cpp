@@ -63,6 +63,18 @@ TEST_CASE("a flag that differs between ranks is named with both values") {
     CHECK_FALSE(fs::exists("m.jsonl"));
 }
 
+TEST_CASE("another version of lockstep is named, before its flags are") {
+    Place const place;
+    auto const  rank  = [&](char const* program, Words const& more) { return Words{"-n", "1", program} + place.right + more; };
+    Ended const ended = run_command(
+        Words{LOCKSTEP_MPIEXEC} + rank(LOCKSTEP_TRAIN_GPT, {"--lr", "fast"}) + Words{":"} + rank(LOCKSTEP_OTHER_VERSION, {}), 60);
+    INFO(ended.err);
+    CHECK(ended.code == 3);
+    CHECK(count(ended.err, "lockstep: rank 1 has 9.9.9, rank 0 has 0.") == 1);
+    CHECK(count(ended.err, "start the same program on all ranks") == 1);
+    CHECK(count(ended.err, "\n") == 1);
+}
+
 TEST_CASE("flags that cannot be used on one rank alone are an error of all, with that rank") {
     Place const place;
     place.check({}, {"--lr", "fast"}, 2, {"rank 1: --lr: expected a number", "found fast"});
