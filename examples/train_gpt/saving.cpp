@@ -49,6 +49,9 @@ Configuration saved_configuration(Settings const& settings, std::uint64_t data_c
 
 ls::io::CheckpointFacts resume_run(Settings const& settings, AnyTrainer& trainer) {
     auto const facts = ls::resume(trainer, settings.resume);
+    if (facts.version > settings.steps)
+        ls::input_error("--steps ", settings.steps, ": expected at least ", facts.version, ", the version of the run in ", settings.resume,
+                        " that --resume continues, found fewer");
     if (auto const rest = facts.position.next_sample % settings.global_batch; rest != 0)
         ls::input_error("--global-batch ", settings.global_batch, ": expected a divisor of the ", facts.position.next_sample,
                         " samples that the run in ", settings.resume, " has used, found a remainder of ", rest);

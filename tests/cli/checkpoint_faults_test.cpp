@@ -180,6 +180,7 @@ TEST_CASE("a checkpoint of another model, or one that is damaged, is refused") {
     check_refused(place, with("--arch", "llama"), {"index.json", "expected the tensor \"", "not found"});
     check_refused(place, with("--optimizer", "sgd"), {"index.json", "expected no tensor \"optimizer.1.", "found one"});
     check_refused(place, with("--seed", "8"), {"index.json", "expected the seed of this run, 8, found 1337"});
+    check_refused(place, with("--steps", "1"), {"--steps 1", "expected at least 2, the version of the run in " + place.saved});
     check_refused(place, with("--global-batch", "32"), {"--global-batch 32", "divisor of the 24 samples", "found a remainder of 24"});
 
     std::string const place_of = newest(place.saved), first = place_of + "/state-00001-of-00002.safetensors",

@@ -576,6 +576,7 @@ def checkpoint_cases(cases):
     for flag, value, says in [("--layers", 2, "master.h.1."), ("--dim", 32, "shape"), ("--vocab", 60, "[60,16]"), ("--arch", "llama", "expected the tensor"),
                               ("--optimizer", "sgd", "optimizer.1."), ("--seed", 8, "seed")]:
         case(f"{flag} {value} beside it", ["index.json", says], lambda f, s: None, {flag: value})
+    case("--steps 1 beside it", ["--steps 1", "at least 2"], lambda f, s: None, {"--steps": 1})
     case("--global-batch 6 beside it", ["--global-batch 6", "8 samples"], lambda f, s: None, {"--global-batch": 6})
     folder = cases.folder
     (folder / "nothing_saved").mkdir()
