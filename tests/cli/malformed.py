@@ -511,8 +511,8 @@ def checkpoint_cases(cases):
     piece = [*first, "pieces", 0]
     for path, values in {("format",): ["other", 1], ("format_version",): [2, 0, -1, 1.0, "1"], ("written_by",): [7],
                          ("version",): [-3, 1.5, 2**32, 2**64, "2"], ("seed",): [-1, 1338, 2**64, "x"],
-                         ("position",): [[], 7], ("position", "next_sample"): [-1, 1.5, 2**64, "x", 7],
-                         ("position", "skipped_in_a_row"): [-1, "x"], ("checksum_elements",): [1, 0, -1], ("tensors",): [[], 7],
+                         ("position",): [[], 7], ("position", "next_sample"): [-1, 1.5, 2**63, MOST - 3, 2**64, "x", 7],
+                         ("position", "skipped_in_a_row"): [-1, 2**32, "x"], ("checksum_elements",): [1, 0, -1], ("tensors",): [[], 7],
                          ("configuration",): [{}, [["a"]], [[1, 2]], "x"], ("loss_scale",): [7, {}, {"scale": 0, "clean_steps": 0},
                                                                                         {"scale": -1.0, "clean_steps": 0}]}.items():
         for value in values:
@@ -571,6 +571,10 @@ def checkpoint_cases(cases):
     case("latest: the folder above", ["latest", "same directory"], lambda f, s: (f / "latest").write_text("../saved\n"))
     case("latest: two lines", ["latest", "\\x0a"], lambda f, s: (f / "latest").write_text(f"{step}\n{step}\n"))
     case("latest: a link out", ["latest", "link"], lambda f, s: (os.symlink(sound / step, f / "step-0000000009"), (f / "latest").write_text("step-0000000009\n")))
+    case("latest: itself a link out", ["latest", "link"],
+         lambda f, s: ((f / "latest").unlink(), os.symlink(sound / "latest", f / "latest")))
+    case("index: a link out", ["index.json", "link"],
+         lambda f, s: ((s / "index.json").unlink(), os.symlink(sound / step / "index.json", s / "index.json")))
     case("latest: missing, and the index", ["expected a checkpoint", "none"], lambda f, s: ((f / "latest").unlink(), (s / "index.json").unlink()))
     case("latest: its own name", ["latest"], lambda f, s: (f / "latest").write_text("latest\n"))
     for flag, value, says in [("--layers", 2, "master.h.1."), ("--dim", 32, "shape"), ("--vocab", 60, "[60,16]"), ("--arch", "llama", "expected the tensor"),

@@ -301,6 +301,8 @@ std::vector<Wrong> wrongs() {
         in([](Json& j) { j["loss_scale"]["scale"] = -4.0; }, "\"scale\" must be from 2^-126"),
         in([](Json& j) { j["loss_scale"].erase("clean_steps"); }, "\"clean_steps\" must be an unsigned integer, found nothing"),
         in([](Json& j) { j["position"]["next_sample"] = nullptr; }, "\"next_sample\" must be an unsigned integer, found null"),
+        in([](Json& j) { j["position"]["next_sample"] = 1ull << 63; }, "\"next_sample\" must be below 2^63, found 9223372036854775808"),
+        in([](Json& j) { j["position"]["skipped_in_a_row"] = 1ull << 32; }, "\"skipped_in_a_row\" must be at most 4294967295"),
         in([](Json& j) { j["position"]["other"] = 1; }, "\"other\" is not a key"),
         in(
             [](Json& j) {
@@ -420,6 +422,19 @@ std::vector<Wrong> wrongs() {
              "expected at most 4096 bytes"),
         file([](fs::path const& p) { std::ofstream(p.parent_path() / "latest") << "latest"; }, "latest",
              "expected a directory, found a file"),
+        file([](fs::path const& p) { fs::resize_file(p / "index.json", 128'000'001); }, "index.json", "expected at most 128000000 bytes"),
+        file(
+            [](fs::path const& p) {
+                fs::rename(p / "index.json", p.parent_path() / "other.json");
+                fs::create_symlink("../other.json", p / "index.json");
+            },
+            "index.json", "expected \"index.json\" in the same directory, found a link to"),
+        file(
+            [](fs::path const& p) {
+                fs::rename(p.parent_path() / "latest", p.parent_path().parent_path() / "newest");
+                fs::create_symlink("../newest", p.parent_path() / "latest");
+            },
+            "latest", "expected \"latest\" in the same directory, found a link to"),
     };
 }
 

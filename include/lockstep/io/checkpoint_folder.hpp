@@ -57,13 +57,6 @@ inline std::vector<std::uint64_t> checkpoint_versions(std::filesystem::path cons
     return versions;
 }
 
-/// Brings the names in a directory to the disk.
-inline void sync_directory(std::filesystem::path const& directory) {
-    Descriptor const folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder.number() < 0 || (::fsync(folder.number()) != 0 && errno != EINVAL))
-        input_error(directory.string(), ": writing the directory to disk failed: ", system_reason());
-}
-
 /// Where a complete checkpoint lies for the moment between two renames.
 inline std::filesystem::path aside(std::filesystem::path const& complete) {
     return complete.parent_path() / ('.' + complete.filename().string() + std::string(aside_suffix));
@@ -132,6 +125,14 @@ inline std::filesystem::path inner_path(std::filesystem::path const& directory, 
     return directory / name;
 }
 
+/// A file that must lie where its name says; a link out of there is refused.
+inline std::filesystem::path const& own_file(std::filesystem::path const& path) {
+    std::error_code failed;
+    if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, failed)))
+        static_cast<void>(inner_path(path.parent_path(), path.filename().string(), path.string()));
+    return path;
+}
+
 }  // namespace detail
 
 /// The directory of the newest complete checkpoint in a folder; or the path itself where it is that of a checkpoint.
@@ -143,7 +144,7 @@ inline std::filesystem::path newest_checkpoint(std::filesystem::path const& path
     if (fs::exists(path / detail::index_name, failed)) return path;
     fs::path const latest = path / detail::latest_name;
     if (fs::exists(fs::symlink_status(latest, failed))) {
-        std::string name = read_text(latest, 4096);
+        std::string name = read_text(detail::own_file(latest), 4096);
         if (name.ends_with('\n')) name.pop_back();
         bool const moved = detail::checkpoint_version(name) && !fs::exists(path / name, failed) &&  // killed between two renames
                            fs::exists(detail::aside(path / name) / detail::index_name, failed);

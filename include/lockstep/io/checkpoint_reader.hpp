@@ -32,7 +32,7 @@ public:
     explicit CheckpointReader(std::filesystem::path const& path) : directory_(newest_checkpoint(path)) {
         std::filesystem::path const place = directory_ / detail::index_name;
         name_                             = place.string();
-        std::string const text            = read_text(place, checkpoint_index_limit);
+        std::string const text            = read_text(detail::own_file(place), checkpoint_index_limit);
         index_                            = parse_index(text, name_);
         digest_                           = kernel::mixed_sum<std::uint8_t>(std::as_bytes(std::span(text)), 0);
         for (auto const& [tensor, stored] : index_.tensors)

@@ -100,8 +100,12 @@ inline void write_checkpoint_index(std::filesystem::path const& directory, std::
     for (auto& [tensor, whole] : index.tensors)
         std::ranges::sort(whole.pieces, {}, [](StoredPiece const& piece) { return piece.range.begin; });
     check_coverage(index.tensors, name);
+    std::string const text = index_text(index);
+    if (text.size() > checkpoint_index_limit)
+        input_error(name, ": expected an index of at most ", checkpoint_index_limit, " bytes, which is all that is read, found ",
+                    text.size());
     ReplacingFile file(directory / detail::index_name);
-    file.write(0, index_text(index));
+    file.write(0, text);
     file.commit();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
         std::error_code failed;

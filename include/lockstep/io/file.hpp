@@ -62,6 +62,13 @@ private:
     int number_;
 };
 
+/// Brings the names in a directory to the disk.
+inline void sync_directory(std::filesystem::path const& directory) {
+    Descriptor const folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.number() < 0 || (::fsync(folder.number()) != 0 && errno != EINVAL))
+        input_error(directory.string(), ": writing the directory to disk failed: ", system_reason());
+}
+
 }  // namespace detail
 
 /// A regular file, open for reading. Its size is taken once; a file that shrinks later is an error where it is read.
@@ -171,7 +178,8 @@ private:
     detail::Descriptor    descriptor_;
 };
 
-/// A directory made with its parents where missing. Without `keep` those that were made and are still empty go again.
+/// A directory made with its parents where missing, and their names brought to the disk. Without `keep` those that were made and are still
+/// empty go again.
 class NewDirectory {
 public:
     explicit NewDirectory(std::filesystem::path const& path) {
@@ -184,6 +192,13 @@ public:
         if (reason || !std::filesystem::is_directory(path)) {
             remove();
             input_error(path.string(), ": cannot be made a directory: ", reason ? reason.message() : "a file has this name");
+        }
+        try {
+            for (auto const& made : made_)
+                if (::access(made.parent_path().c_str(), R_OK) == 0) detail::sync_directory(made.parent_path());  // else nobody can
+        } catch (...) {
+            remove();
+            throw;
         }
     }
     NewDirectory(NewDirectory&& other) noexcept : made_(std::exchange(other.made_, {})) {}
