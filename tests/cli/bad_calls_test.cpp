@@ -256,7 +256,7 @@ TEST_CASE("data that is missing, truncated, malformed or of another vocabulary")
     std::vector<Call> const calls{
         {{f / "none.bin"}, {"none.bin", "does not exist"}},
         {{f / "none/none.txt"}, {"none.txt", "does not exist"}},
-        {{place.data + "/x"}, {"data.bin/x", "cannot be opened"}},
+        {{place.data + "/x"}, {"data.bin/x", "expected a file that can be read"}},
         {{f / "folder.bin"}, {"folder.bin", "found a directory"}},
         {{f / "pipe.bin"}, {"pipe.bin", "regular file", "pipe"}},
         {{"/dev/zero"}, {"/dev/zero", "regular file", "device"}},
@@ -311,8 +311,8 @@ TEST_CASE("initial weights that are missing, truncated, malformed or of another 
     std::string const small_head = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}";
 
     std::vector<Call> const calls{
-        {{f / "none.safetensors"}, {"none.safetensors", "cannot be opened", "No such file"}},
-        {{f / "none"}, {"none", "cannot be opened"}},
+        {{f / "none.safetensors"}, {"none.safetensors", "expected a file that can be read", "No such file"}},
+        {{f / "none"}, {"none", "expected a file that can be read"}},
         {{f / "bare"}, {"bare", "expected model.safetensors", "found neither"}},
         {{"/dev/zero"}, {"/dev/zero", "regular file"}},
         {{f.write("empty.safetensors", "")}, {"empty.safetensors", "expected a safetensors header", "0 bytes"}},

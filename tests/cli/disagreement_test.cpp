@@ -135,7 +135,7 @@ TEST_CASE("files of one name that differ between ranks are found: each rank may 
     fs::remove(f / "b/data.bin");
     auto const init = apart(small + sizes + Words{"--data", place.data, "--init", "init"});
     CHECK(init.code == 2);
-    CHECK(init.err == "rank 1: init: cannot be opened for reading: No such file or directory\n");
+    CHECK(init.err == "rank 1: init: expected a file that can be read, found: No such file or directory\n");
     auto const data = apart(small + sizes + Words{"--data", "data.bin"});
     CHECK(data.code == 2);
     CHECK(data.err == "rank 1: data file \"data.bin\": expected a file to read, found that it does not exist\n");

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
@@ -33,6 +35,23 @@ TEST_CASE("sources are taken from the known folders and endings, in the order of
     std::filesystem::create_directory(folder.path / "include" / "folder.hpp");
     CHECK(text_of(source_text(folder.path)) == "12345678");
     CHECK(text_of(source_text(folder.path / "include" / "..")) == "12345678");
+}
+
+TEST_CASE("a folder that cannot be read is an error that names it, and a link that leads nowhere is no source") {
+    TestFolder const folder;
+    folder.write("include/a.hpp", "1");
+    folder.write("include/closed/b.hpp", "2");
+    std::filesystem::create_symlink("circle.hpp", folder.path / "include/circle.hpp");
+    std::filesystem::create_symlink("nowhere.hpp", folder.path / "include/dangling.hpp");
+    CHECK(text_of(source_text(folder.path)) == "12");
+    std::filesystem::permissions(folder.path / "include/closed", std::filesystem::perms::none);
+    bool const root = ::geteuid() == 0;  // who may read everything
+    if (root) REQUIRE(::seteuid(65534) == 0);
+    std::string const said = refusal([&] { source_text(folder.path); });
+    if (root) REQUIRE(::seteuid(0) == 0);
+    std::filesystem::permissions(folder.path / "include/closed", std::filesystem::perms::owner_all);
+    CHECK_MESSAGE(contains(said, "include/closed\": Permission denied"), said);
+    CHECK(contains(said, "expected folders that can be read, found"));
 }
 
 TEST_CASE("a missing or empty root is an error that names it") {

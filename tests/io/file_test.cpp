@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <csignal>
 
 #include "folder.hpp"
@@ -14,6 +15,7 @@ using namespace lockstep::io;
 using test::Folder;
 using test::mentions;
 using test::refusal;
+using Words = std::vector<std::string>;
 
 TEST_CASE("text from a file is shown on one line and cut") {
     CHECK(printable("a\nb\x7f\xff") == "a\\x0ab\\x7f\\xff");
@@ -22,7 +24,7 @@ TEST_CASE("text from a file is shown on one line and cut") {
 
 TEST_CASE("what is not a regular file is refused by name without waiting") {
     Folder const folder;
-    CHECK(mentions(refusal([&] { ReadableFile(folder / "absent"); }), "absent: cannot be opened for reading: No such file"));
+    CHECK(mentions(refusal([&] { ReadableFile(folder / "absent"); }), "absent: expected a file that can be read, found: No such file"));
     CHECK(mentions(refusal([&] { ReadableFile(folder.path()); }), "expected a regular file, found a directory"));
     CHECK(mentions(refusal([&] { ReadableFile("/dev/zero"); }), "/dev/zero: expected a regular file, found a special file"));
     REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
@@ -83,6 +85,41 @@ TEST_CASE("a write that the system refuses names the file and leaves nothing") {
     std::signal(SIGXFSZ, handler);
     CHECK(mentions(said, "large: writing failed: File too large"));
     CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("what a killed process left of a file goes when the file is written again, what somebody may still write stays") {
+    Folder const  folder;
+    ::pid_t const gone = ::fork();
+    if (gone == 0) ::_exit(0);
+    REQUIRE(::waitpid(gone, nullptr, 0) == gone);
+    auto const        left  = [&](std::string const& name) { return std::filesystem::exists(folder / name); };
+    std::string const owner = std::to_string(gone), dead = ".x." + owner + ".0.tmp", locked = ".x." + owner + ".1.tmp";
+    Words const       others{".x." + std::to_string(::getpid()) + ".900.tmp",
+                       ".x." + owner + ".tmp",
+                       ".x." + owner + ".0.0.tmp",
+                       ".x.-5.0.tmp",
+                       ".x.0.0.tmp",
+                       ".y." + owner + ".0.tmp",
+                       ".xx." + owner + ".0.tmp",
+                       "x." + owner + ".0.tmp",
+                       ".x." + owner + ".0.tmp~",
+                       locked};
+    for (std::string const& name : others) folder.write(name, "another's");
+    folder.write(dead, "half");
+    detail::Descriptor const writer(::open((folder / locked).c_str(), O_RDONLY));  // as one of another host would
+    REQUIRE(::flock(writer.number(), LOCK_EX | LOCK_NB) == 0);
+    {
+        ReplacingFile file(folder / "x");
+        CHECK_FALSE(left(dead));
+        ReplacingFile second(folder / "x");
+        second.write(0, "2");
+        file.write(0, "1");
+        second.commit();
+        file.commit();
+    }
+    CHECK(test::read_all(folder / "x") == "1");
+    for (std::string const& name : others) CHECK_MESSAGE(left(name), name);
+    CHECK(folder.entries() == others.size() + 1);
 }
 
 TEST_CASE("directories that were made go again unless they are kept or hold something") {

@@ -141,6 +141,7 @@ TEST_CASE("what is missing, of another type, out of range or not supported is re
          "\"rope_parameters\" must have rope_type default, found llama3"},
         {with(llama_json(), "rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}),
          "\"rope_parameters\" must rotate whole heads"},
+        {with(llama_json(), "partial_rotary_factor", 0.5), "\"partial_rotary_factor\" must be 1, which rotates whole heads, found 0.5"},
         {with(llama_json(), "rope_parameters", {{"rope_theta", 0}}), "rope theta must be at least 1, found 0"},
         {with(llama_json(), "rope_theta", "x"), "\"rope_theta\" must be a number, found \"x\""},
         {with(llama_json(), "head_dim", 8), "\"head_dim\" must be hidden_size / num_attention_heads = 4, found 8"},
@@ -163,7 +164,7 @@ TEST_CASE("what is missing, of another type, out of range or not supported is re
     CHECK(mentions(refusal([&] { read_config(folder.write("c", "")); }), "c: expected JSON"));
     CHECK(mentions(refusal([&] { read_config(folder.write("c", std::string(2 << 20, ' '))); }),
                    "c: expected at most 1048576 bytes, found 2097152"));
-    CHECK(mentions(refusal([&] { read_config(folder / "absent.json"); }), "absent.json: cannot be opened"));
+    CHECK(mentions(refusal([&] { read_config(folder / "absent.json"); }), "absent.json: expected a file that can be read"));
 }
 
 TEST_CASE("sizes that do not fit together have no config") {

@@ -27,9 +27,15 @@ inline std::vector<std::filesystem::path> source_files(std::filesystem::path con
         if (fs::is_regular_file(root / top, failed)) files.push_back(root / top);
     for (std::string_view const folder : folders) {
         if (!fs::is_directory(root / folder, failed)) continue;
-        for (fs::directory_entry const& entry : fs::recursive_directory_iterator(root / folder))
-            if (entry.is_regular_file() && std::find(endings.begin(), endings.end(), entry.path().extension().string()) != endings.end())
-                files.push_back(entry.path());
+        fs::path place = root / folder;  // the last one that was looked at
+        auto     at    = fs::recursive_directory_iterator(place, failed);
+        for (; !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
+            place = at->path();
+            std::error_code none;
+            if (at->is_regular_file(none) && std::find(endings.begin(), endings.end(), place.extension().string()) != endings.end())
+                files.push_back(place);
+        }
+        if (failed) input_error("source text: expected folders that can be read, found ", place, ": ", failed.message());
     }
     std::sort(files.begin(), files.end(), [&](fs::path const& a, fs::path const& b) {
         return a.lexically_relative(root).generic_string() < b.lexically_relative(root).generic_string();

@@ -25,7 +25,7 @@ public:
         // O_NONBLOCK: a pipe without a writer must be refused, not waited for
         file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (file_ < 0 && errno == ENOENT) input_error("data file ", path_, ": expected a file to read, found that it does not exist");
-        if (file_ < 0) input_error("data file ", path_, ": cannot be opened: ", reason());
+        if (file_ < 0) input_error("data file ", path_, ": expected a file that can be read, found: ", reason());
         struct stat status {};
         if (::fstat(file_, &status) != 0) refuse("cannot be read: ", reason());
         if (S_ISDIR(status.st_mode)) refuse("expected a file, found a directory");

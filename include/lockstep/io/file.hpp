@@ -2,13 +2,18 @@
 // Files by descriptor: reading at offsets, and writing so that a name never shows half a file.
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -69,6 +74,39 @@ inline void sync_directory(std::filesystem::path const& directory) {
         input_error(directory.string(), ": writing the directory to disk failed: ", system_reason());
 }
 
+/// Whether a name is that of an unfinished file of a process that is no longer there: `.FILE.<process>.<number>.tmp`.
+inline bool is_left_over(std::string_view name, std::string_view file) {
+    constexpr std::string_view ending = ".tmp";
+    if (!name.starts_with('.') || !name.ends_with(ending) || name.substr(1, file.size()) != file) return false;
+    std::string_view middle = name.substr(1 + file.size());
+    middle.remove_suffix(std::min(middle.size(), ending.size()));
+    ::pid_t    process = 0;
+    unsigned   number  = 0;
+    auto const after   = [&](auto& value) {
+        if (!middle.starts_with('.')) return false;
+        auto const [end, code] = std::from_chars(middle.data() + 1, middle.data() + middle.size(), value);
+        middle.remove_prefix(static_cast<std::size_t>(end - middle.data()));
+        return code == std::errc();
+    };
+    return after(process) && after(number) && middle.empty() && process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
+/// Removes unfinished files of this name that processes left which were killed. Whoever writes one holds its lock, so that of a process of
+/// another host stays.
+inline void remove_left_over(std::filesystem::path const& path) noexcept {
+    try {
+        std::vector<std::filesystem::path> found;
+        std::string const                  file = path.filename().string();
+        for (auto const& entry : std::filesystem::directory_iterator(path.has_parent_path() ? path.parent_path() : "."))
+            if (is_left_over(entry.path().filename().string(), file)) found.push_back(entry.path());
+        for (auto const& left : found) {
+            Descriptor const descriptor(::open(left.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+            if (descriptor.number() >= 0 && ::flock(descriptor.number(), LOCK_EX | LOCK_NB) == 0) ::unlink(left.c_str());
+        }
+    } catch (std::exception const&) {  // then they stay
+    }
+}
+
 }  // namespace detail
 
 /// A regular file, open for reading. Its size is taken once; a file that shrinks later is an error where it is read.
@@ -76,7 +114,7 @@ class ReadableFile {
 public:
     explicit ReadableFile(std::filesystem::path const& path) : name_(path.string()) {
         descriptor_ = detail::Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // not waiting for a pipe
-        if (descriptor_.number() < 0) input_error(name_, ": cannot be opened for reading: ", detail::system_reason());
+        if (descriptor_.number() < 0) input_error(name_, ": expected a file that can be read, found: ", detail::system_reason());
         struct ::stat facts {};
         if (::fstat(descriptor_.number(), &facts) != 0) input_error(name_, ": cannot be examined: ", detail::system_reason());
         if (!S_ISREG(facts.st_mode))
@@ -123,6 +161,7 @@ public:
         if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular &&
             kind != std::filesystem::file_type::none)
             input_error(name(), ": cannot be written: it exists and is not a regular file");
+        detail::remove_left_over(path_);
         static std::atomic<unsigned> count{0};
         for (int attempt = 0; attempt < 100 && descriptor_.number() < 0; ++attempt) {
             temporary_  = path_.parent_path() / sentence(".", path_.filename().string(), ".", ::getpid(), ".", count++, ".tmp");
@@ -133,6 +172,7 @@ public:
             temporary_.clear();
             fail("cannot be created");
         }
+        ::flock(descriptor_.number(), LOCK_EX | LOCK_NB);  // where there are locks; see remove_left_over
     }
     ReplacingFile(ReplacingFile&& other) noexcept
         : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), descriptor_(std::move(other.descriptor_)) {}

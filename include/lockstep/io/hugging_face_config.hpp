@@ -69,6 +69,8 @@ inline state::ModelSizes llama_sizes(JsonObject const& config) {
     s.sequence = config.unsigned_integer("max_position_embeddings");
     s.norm_eps = config.number("rms_norm_eps", 1e-6);
     for (char const* key : {"rope_parameters", "rope_scaling"}) expect_plain_rotation(config, key);
+    if (config.number("partial_rotary_factor", 1.0) != 1.0)
+        config.refuse("partial_rotary_factor", "must be 1, which rotates whole heads, found ", config.number("partial_rotary_factor"));
     s.rope_theta = config.number("rope_theta", 10000.0);
     if (config.has("rope_parameters")) s.rope_theta = config.object("rope_parameters").number("rope_theta", s.rope_theta);
     expect_string(config, "hidden_act", {"silu", "swish"}, "silu");
