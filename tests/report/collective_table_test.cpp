@@ -32,9 +32,34 @@ TEST_CASE("a collective is on the wire once the last rank has come, and hidden w
     CHECK(slow.exposed_ms == doctest::Approx(0.040));
     CHECK(*slow.hidden == doctest::Approx(1 - 0.040 / 0.096));
 
-    CHECK(sum.name == "Sum");
-    CHECK(sum.exposed_ms == 0);
-    CHECK(sum.hidden == doctest::Approx(1));
+    CHECK(sum.name == "Sum");  // from 320 to 510 us: nobody waits for it, but from 360 to 501 the thread waits for the reduction
+    CHECK(sum.exposed_ms == doctest::Approx(0.141));
+    CHECK(*sum.hidden == doctest::Approx(1 - 0.141 / 0.190));
+}
+
+TEST_CASE("a transfer is hidden only while the thread waits for no collective at all") {
+    using observe::Event;
+    constexpr observe::Nanoseconds us = 1000;
+
+    report::Recording::Thread step{"step", {}}, communication{"communication", {}};
+    auto const                wait = [&](Event event, std::uint32_t index, observe::Nanoseconds from, observe::Nanoseconds to) {
+        step.records.push_back({event, 0, index, from * us, to * us, 0});
+    };
+    // Both reductions are on the wire when the thread waits for the first; it works from 300 to 350, and finds the second done at 500.
+    wait(Event::reduction_wait, 0, 200, 300);
+    wait(Event::sum_wait, 0, 350, 380);
+    wait(Event::gather_wait, 1, 360, 420);  // overlaps the sum's: counted once
+    wait(Event::reduction_wait, 1, 500, 500);
+    step.records.push_back({Event::step, 0, 1, 0, 600 * us, 0});
+    communication.records.push_back({Event::reduction, 0, 0, 100 * us, 290 * us, 8});
+    communication.records.push_back({Event::reduction, 0, 1, 150 * us, 400 * us, 8});
+    auto const table = report::collective_table(report::Recording{{}, {{{step, communication}, {}, 0}}}, 0);
+    REQUIRE(table.size() == 2);
+    CHECK(table[0].exposed_ms == doctest::Approx(0.090));
+    CHECK(table[1].wire_ms == doctest::Approx(0.250));
+    CHECK(table[1].exposed_ms == doctest::Approx(0.100 + 0.050));
+    CHECK(table[1].late_ms == 0);
+    CHECK(*table[1].hidden == doctest::Approx(1 - 0.150 / 0.250));
 }
 
 TEST_CASE("ranks whose records do not match are taken one by one") {

@@ -18,7 +18,7 @@ struct CollectiveRow {
     double                count      = 0;  // a step
     std::uint64_t         bytes      = 0;  // that the rank sends
     double                wire_ms    = 0;  // after the last rank had come
-    double                exposed_ms = 0;  // of this, waited for
+    double                exposed_ms = 0;  // of this, while the step's thread waited, for this collective or another
     double                late_ms    = 0;  // waited for before the last rank had come
     std::optional<double> hidden;          // share of the time on the wire; empty where it took none
 };
@@ -46,13 +46,41 @@ inline std::vector<observe::Record> last_issues(Recording const& recording, std:
     return last;  // begin: this rank, end: the last one
 }
 
+struct Waiting {
+    observe::Nanoseconds begin = 0, end = 0;
+};
+
+/// When the step's thread waited for collectives, whichever: in order, none overlaps another.
+inline std::vector<Waiting> waiting_of(Recording::Rank const& rank) {
+    std::vector<Waiting> all, merged;
+    if (rank.threads.empty()) return all;
+    for (observe::Record const& r : rank.threads[step_thread(rank)].records)
+        if (is_wait(r.event)) all.push_back({r.begin, r.end});
+    std::sort(all.begin(), all.end(), [](Waiting const& a, Waiting const& b) { return a.begin < b.begin; });
+    for (Waiting const& w : all)
+        if (merged.empty() || merged.back().end < w.begin)
+            merged.push_back(w);
+        else
+            merged.back().end = std::max(merged.back().end, w.end);
+    return merged;
+}
+
+/// How much of [begin, end) was spent waiting.
+inline observe::Nanoseconds waited(std::vector<Waiting> const& waiting, observe::Nanoseconds begin, observe::Nanoseconds end) {
+    observe::Nanoseconds sum = 0;
+    auto w = std::partition_point(waiting.begin(), waiting.end(), [&](Waiting const& before) { return before.end <= begin; });
+    for (; w != waiting.end() && w->begin < end; ++w) sum += std::min(w->end, end) - std::max(w->begin, begin);
+    return sum;
+}
+
 }  // namespace detail
 
 /// Of rank `rank`, in the order in which they first happen. Transfers outside of steps count too.
 inline std::vector<CollectiveRow> collective_table(Recording const& recording, std::size_t rank) {
-    Recording::Rank const&             own    = recording.ranks[rank];
-    std::vector<observe::Record> const issues = detail::last_issues(recording, rank);
-    std::size_t                        steps  = 0;
+    Recording::Rank const&             own     = recording.ranks[rank];
+    std::vector<observe::Record> const issues  = detail::last_issues(recording, rank);
+    std::vector<detail::Waiting> const waiting = detail::waiting_of(own);
+    std::size_t                        steps   = 0;
     for (auto const& thread : own.threads)
         for (observe::Record const& r : thread.records) steps += r.event == observe::Event::step;
 
@@ -77,10 +105,10 @@ inline std::vector<CollectiveRow> collective_table(Recording const& recording, s
         sum.count += 1;
         sum.bytes += static_cast<double>(transfer.bytes);
         sum.wire += transfer.end - came;
+        sum.exposed += detail::waited(waiting, came, transfer.end);
         for (RecordAt const& at : c.waits) {
             observe::Record const& wait = own.threads[at.thread].records[at.record];
             sum.late += std::max<observe::Nanoseconds>(std::min(wait.end, came) - wait.begin, 0);
-            sum.exposed += std::max<observe::Nanoseconds>(std::min(wait.end, transfer.end) - std::max(wait.begin, came), 0);
         }
     }
 

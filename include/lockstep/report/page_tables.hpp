@@ -54,7 +54,7 @@ function decomposition(parent) {
 function collective_table(parent) {
   if (run.collectives.length === 0) { add(parent, "p", {}, "No collective was recorded."); return; }
   const scroll = add(parent, "div", {class: "scroll"}), table = add(scroll, "table", {id: "collectives"}), head = add(table, "tr");
-  for (const name of ["collective, rank 0", "a step", "sent", "on the wire", "rate", "waited for", "late peer", "hidden"]) add(head, "th", {}, name);
+  for (const name of ["collective, rank 0", "a step", "sent", "on the wire", "rate", "waited", "late peer", "hidden"]) add(head, "th", {}, name);
   for (const c of run.collectives) {
     const row = add(table, "tr");
     add(row, "td", {}, c.name);
@@ -86,7 +86,7 @@ function page() {
 
   const error = Math.max(0, ...run.ranks.map(r => r.error));
   timeline(section("A step on all ranks", "Times are those of one clock. " + (run.ranks.length < 2 ? "" : error === 0 ? "All ranks read the same clock." : "The ranks' clocks are aligned to within " + time(error / 1e6) + ".")));
-  collective_table(section("Collectives", "Means over the recorded steps. On the wire: from the last rank's coming to the end. Hidden: the part of it that nothing waited for."));
+  collective_table(section("Collectives", "Means over the recorded steps. On the wire: from the last rank's coming to the end. Waited: the part of it in which the step's thread waited, for this collective or another; the rest is hidden."));
 
   const memory = section("Memory", "Largest that each category of rank 0 held in a step, as the ledger has it.");
   stacked_chart(memory, run.categories.map((name, i) => ({name, column: "mem" + i, tone: "m" + i})).reverse(), 240, bytes);
