@@ -39,9 +39,10 @@ function bytes(value) {
   while (unit < 4 && value >= 1023.5) { value /= 1024; ++unit; }
   return (unit === 0 || value >= 99.95 ? value.toFixed(0) : value >= 9.995 ? value.toFixed(1) : value.toFixed(2)) + " " + units[unit];
 }
-const time = ms => !known(ms) ? "–" : ms >= 1000 ? (ms / 1000).toFixed(2) + " s" : ms >= 0.995 ? ms.toFixed(2) + " ms" : (ms * 1000).toFixed(1) + " µs";
+const time = ms => !known(ms) ? "–" : ms === 0 ? "0" : ms >= 1000 ? (ms / 1000).toFixed(2) + " s" : ms >= 0.995 ? ms.toFixed(ms < 99.995 ? 2 : 1) + " ms" : (ms * 1000).toFixed(1) + " µs";
 const plain = text => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");  // without zeros that say nothing
-const axis_time = ms => ms === 0 ? "0" : plain(time(ms));
+const axis_time = ms => plain(time(ms));
+const rate = (sent, ms) => short(sent / ms * 1e3).replace(/\d$/, "$& ") + "B/s";
 const mean = values => { const some = values.filter(known); return some.length ? some.reduce((a, b) => a + b, 0) / some.length : null; };
 
 function byte_ticks(most, wanted) {

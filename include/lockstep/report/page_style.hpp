@@ -24,10 +24,10 @@ h1 { font-size: 26px; line-height: 1.2; margin: 0 0 4px; letter-spacing: -.01em;
 h2 { font-size: 17px; margin: 0 0 2px; }
 p { margin: 0; color: var(--soft); }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 20px 22px; margin-top: 16px; }
-section > p { margin-bottom: 14px; font-size: 14px; }
+section > p { margin-bottom: 14px; font-size: 14px; } section > p:last-child { margin-bottom: 0; } p.lost { color: var(--ink); }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 12px; }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 12px 16px; }
-.tile b { display: block; font-size: 22px; font-weight: 600; letter-spacing: -.01em; font-variant-numeric: tabular-nums; }
+.tile b { display: block; white-space: nowrap; font-size: 22px; font-weight: 600; letter-spacing: -.01em; font-variant-numeric: tabular-nums; }
 .tile span { color: var(--soft); font-size: 13px; }
 .about { display: grid; grid-template-columns: max-content 1fr; gap: 2px 18px; font-size: 14px; }
 .about dt { color: var(--soft); } .about dd { margin: 0; overflow-wrap: anywhere; }
@@ -43,7 +43,7 @@ svg text.strong { fill: var(--ink); font-weight: 600; }
 .grid { stroke: var(--grid); } .axis { stroke: var(--line); } .cross { stroke: var(--faint); stroke-dasharray: 3 3; }
 .zoom { touch-action: none; cursor: grab; } .zoom.held { cursor: grabbing; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
-th { text-align: right; font-weight: 500; color: var(--soft); font-size: 13px; } th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); }
+th { text-align: right; font-weight: 500; color: var(--soft); font-size: 13px; } th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); white-space: nowrap; }
 td { text-align: right; } th:first-child, td:first-child { text-align: left; padding-left: 0; } tr.sum td { font-weight: 600; }
 tr.part td:first-child { padding-left: 20px; color: var(--soft); } tr.beside td { color: var(--soft); border-bottom: 0; }
 .scroll { overflow-x: auto; }

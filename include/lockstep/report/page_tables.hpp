@@ -58,7 +58,7 @@ function collective_table(parent) {
   for (const c of run.collectives) {
     const row = add(table, "tr");
     add(row, "td", {}, c.name);
-    for (const text of [short(c.count), c.bytes > 0 ? bytes(c.bytes) : "–", time(c.wire_ms), c.wire_ms > 0 && c.bytes > 0 ? short(c.bytes / c.wire_ms / 1e6) + " GB/s" : "–",
+    for (const text of [plain(short(c.count)), c.bytes > 0 ? bytes(c.bytes) : "–", time(c.wire_ms), c.wire_ms > 0 && c.bytes > 0 ? rate(c.bytes, c.wire_ms) : "–",
       time(c.exposed_ms), time(c.late_ms), known(c.hidden) ? (100 * c.hidden).toFixed(0) + " %" : "–"]) add(row, "td", {}, text);
   }
 }
@@ -85,11 +85,15 @@ function page() {
   decomposition(add(time_of, "div", {class: "scroll"}));
 
   const error = Math.max(0, ...run.ranks.map(r => r.error));
-  timeline(section("A step on all ranks", "Times are those of one clock. " + (run.ranks.length < 2 ? "" : error === 0 ? "All ranks read the same clock." : "The ranks' clocks are aligned to within " + time(error / 1e6) + ".")));
+  const steps = section("A step on all ranks", "Times are those of one clock. " + (run.ranks.length < 2 ? "" : error === 0 ? "All ranks read the same clock." : "The ranks' clocks are aligned to within " + time(error / 1e6) + "."));
+  run.ranks.forEach((r, rank) => {
+    if (r.lost > 0) add(steps, "p", {class: "lost"}, "rank " + rank + ": " + r.lost + " events of the recorded steps were overwritten before they could be read: the timeline has holes");
+  });
+  timeline(steps);
   collective_table(section("Collectives", "Means over the recorded steps. On the wire: from the last rank's coming to the end. Waited: the part of it in which the step's thread waited, for this collective or another; the rest is hidden."));
 
   const memory = section("Memory", "Largest that each category of rank 0 held in a step, as the ledger has it.");
-  stacked_chart(memory, run.categories.map((name, i) => ({name, column: "mem" + i, tone: "m" + i})).reverse(), 240, bytes);
+  stacked_chart(memory, memory_order.map(c => ({name: run.categories[c], column: "mem" + c, tone: "m" + c})), 240, bytes);
   memory_in_step(memory);
   add(document.querySelector("main"), "footer", {}, "lockstep " + run.version);
 }

@@ -140,9 +140,9 @@ function timeline(parent) {
   };
   const details = (r, start, rank) => {
     const list = [["rank", rank], ["from", time((r[3] - start) / 1e6)], ["for", time((r[4] - r[3]) / 1e6)]];
-    const late = Math.min(last_came(r, rank), r[4]) - r[3];
+    const late = Math.max(0, Math.min(last_came(r, rank), r[4]) - r[3]), wire = (r[4] - r[3] - late) / 1e6;
     if (late > 0) list.push(["before the last rank came", time(late / 1e6)]);
-    if (r[5] && is_wire(r)) list.push(["sent by this rank", bytes(r[5])], ["rate", short(r[5] / (r[4] - r[3])) + " GB/s"]);
+    if (r[5] && is_wire(r)) list.push(["sent by this rank", bytes(r[5])], ["rate", wire > 0 ? rate(r[5], wire) : "–"]);
     if (["forward", "backward"].includes(run.events[r[0]])) list.push(["micro-step", r[1]]);
     return list;
   };
@@ -151,15 +151,17 @@ function timeline(parent) {
   draw();
 }
 
+const memory_order = [0, 1, 2, 3, 5, 6, 7, 8, 4];  // from below: what changes during a step lies on top
+
 // Memory of rank 0 during a step, with what the arenas of activations hold in place of their size.
 function memory_in_step(parent) {
   const steps = [...recorded.keys()].sort((a, b) => a - b);
   if (steps.length === 0 || run.ranks.length === 0) return;
   const {begin, end} = recorded.get(steps[steps.length - 1]), own = run.ranks[0].threads.flatMap(t => t.records);
   const changes = own.filter(r => r[0] === E.memory && r[3] <= end).sort((a, b) => a[3] - b[3]);
-  const order = [0, 1, 2, 3, 5, 6, 7, 8, 4], in_use = run.categories.length;
+  const order = memory_order, in_use = run.categories.length;
   const now = new Array(in_use + 1).fill(0), points = [];
-  const total = () => { const v = order.map(c => c === 4 && now[in_use] > 0 ? now[in_use] : now[c]); return v; };
+  const total = () => order.map(c => c === 4 && now[in_use] > 0 ? now[in_use] : now[c]);
   for (const r of changes) {
     now[r[2]] = r[5];
     if (r[3] < begin) points.length = 0;
@@ -190,13 +192,15 @@ function memory_in_step(parent) {
         over += (n ? "L" : "M") + x(p.at).toFixed(1) + " " + y(below(p) + p.held[i]).toFixed(1) + "L" + x(until).toFixed(1) + " " + y(below(p) + p.held[i]).toFixed(1);
         under = "L" + x(until).toFixed(1) + " " + y(below(p)).toFixed(1) + "L" + x(p.at).toFixed(1) + " " + y(below(p)).toFixed(1) + under;
       });
-      if (points.some(p => p.held[i] > 0)) add(svg, "path", {d: over + under + "Z", fill: color("m" + c)});
+      if (points.some(p => p.held[i] > 0)) add(svg, "path", {d: over + under + "Z", fill: color("m" + c), stroke: color("m" + c), "stroke-width": c === 4 ? 1 : 0});
     });
-    const close = phases.every(p => p.best) && Math.abs(x(phases[0].best.at) - x(phases[1].best.at)) < 170;
+    const [forward, backward] = phases.map(p => p.best && x(p.best.at)), near = forward && backward && Math.abs(forward - backward) < 170;
+    const split = near && forward > left + 170 && backward <= width - 190;  // one to the left, one to the right
+    const highest = Math.min(...phases.filter(p => p.best).map(p => y(sum(p.best))));
     for (const {phase, best} of phases) if (best) {
-      const right = x(best.at) > width - 190, above = close && phase === "backward" ? 15 : 0;
+      const before = x(best.at) > width - 190 || (split && phase === "forward"), level = near && !split && phase === "forward" ? highest - 15 : y(sum(best));
       add(svg, "circle", {cx: x(best.at), cy: y(sum(best)), r: 4, fill: color("ink"), stroke: color("card"), "stroke-width": 2});
-      add(svg, "text", {x: x(best.at) + (right ? -8 : 8),  y: y(sum(best)) - 7 - above, "text-anchor": right ? "end" : "start", class: "strong"}, phase + " peak " + bytes(sum(best)));
+      add(svg, "text", {x: x(best.at) + (before ? -8 : 8), y: level - 7, "text-anchor": before ? "end" : "start", class: "strong"}, phase + " peak " + bytes(sum(best)));
     }
     svg.onpointermove = event => {
       const at = begin + (event.clientX - svg.getBoundingClientRect().left - left) / (width - left - 12) * (end - begin);
