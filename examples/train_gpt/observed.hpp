@@ -26,6 +26,14 @@ public:
 
     /// Before the step that leads to this version.
     void begin_step(std::uint64_t version);
+    /// What is no part of a step, such as an evaluation behind it, is not recorded: it would overwrite the step.
+    template <class Body>
+    auto beside_steps(Body const& body) {
+        if (recording_) recorder_.copy();
+        auto result = body();
+        if (recording_) recorder_.start();
+        return result;
+    }
     /// Collective.
     void end_step(lockstep::StepResult const& result, lockstep::report::StepMetrics const& metrics);
 

@@ -335,7 +335,7 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         position.skipped_in_a_row = result.applied ? 0 : position.skipped_in_a_row + 1;
         if (position.skipped_in_a_row == 1 || result.nonfinite.in < first_seen.in) first_seen = result.nonfinite;
         saving_before_errors(saving, trainer, position, [&] {
-            if (evaluates) line.val_loss = evaluate(trainer, world, *windows);
+            if (evaluates) line.val_loss = observed.beside_steps([&] { return evaluate(trainer, world, *windows); });
             observed.end_step(result, line);
             terminal.step(line);
             if (evaluates) terminal.evaluation(result.version, line.val_loss);

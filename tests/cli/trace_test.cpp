@@ -77,6 +77,23 @@ TEST_CASE("a trace has every unit's forward and backward of the steps that were 
     }
 }
 
+TEST_CASE("an evaluation between two steps is not recorded, and overwrites neither") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(100'000, 64))), file = folder / "trace.json";
+    Words const       flags(small.begin(), small.end() - 2);
+    run_well(2, flags + Words{"--eval-every", "1", "--val-fraction", "0.5", "--data", data, "--steps", "3", "--micro-batch", "2",
+                              "--strategy", "sharded", "--trace", file, "--trace-steps", "1:3", "--threads", "1"});
+    std::string const text  = read_all(file);
+    Names const       names = names_of(checked_trace(text));
+    REQUIRE(names.size() == 2);
+    for (auto const& [rank, times] : names) {
+        for (char const* what : {"step 1", "step 2", "step 3"}) CHECK_MESSAGE(times.count(what) == 1, what);
+        for (char const* what : {"forward h.0", "forward h.1", "backward h.0", "backward h.1"})
+            CHECK_MESSAGE(times.at(what) == 3 * 3, what);  // micro-steps
+    }
+    CHECK(count(text, "\"lost_records\": 0") == 2);
+}
+
 TEST_CASE("a report holds the run: its metrics, its ranks, its units") {
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(3000, 64)));
