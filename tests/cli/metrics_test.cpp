@@ -157,6 +157,13 @@ TEST_CASE("of a step nearly nothing is unattributed, and backward needs more mem
     }
 }
 
+void check_close(std::size_t resident, std::size_t ledger) {
+    CAPTURE(resident >> 20);
+    CAPTURE(ledger >> 20);
+    CHECK(resident < ledger + ledger / 20 + (std::size_t{64} << 20));
+    CHECK(resident + ledger / 20 + (std::size_t{64} << 20) > ledger);
+}
+
 TEST_CASE("what the process holds in memory is what the ledger says, within 5 % and 64 MiB") {
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(5000, 64)));
@@ -167,12 +174,64 @@ TEST_CASE("what the process holds in memory is what the ledger says, within 5 % 
             peak_resident(Words{LOCKSTEP_TRAIN_GPT} + flags + Words{"--precision", precision, "--metrics", folder / "m.jsonl"});
         std::size_t ledger = 0;
         for (auto const& line : read_lines(folder / "m.jsonl")) ledger = std::max(ledger, line.at("mem_peak_bytes").get<std::size_t>());
-        CAPTURE(resident >> 20);
-        CAPTURE(ledger >> 20);
         CHECK(ledger > std::size_t{150} << 20);
-        CHECK(resident < ledger + ledger / 20 + (std::size_t{64} << 20));
-        CHECK(resident + ledger / 20 + (std::size_t{64} << 20) > ledger);
+        check_close(resident, ledger);
     }
+}
+
+/// The most that a rank held in memory and the most that its ledger had booked, bytes.
+struct Peaks {
+    std::size_t resident = 0, booked = 0;
+};
+
+/// Of all ranks of a run. A shell beside each looks how much it has held so far, until it ends.
+std::vector<Peaks> peaks_of(Folder const& folder, int ranks, Words const& flags) {
+    std::string const watched =
+        "file=$1; shift; \"$@\" & while peak=$(grep VmHWM /proc/$!/status 2>/dev/null); do"
+        " echo $peak > \"$file.$PMI_RANK\"; sleep 0.01; done; wait $!";
+    std::string const trace = folder / "trace.json", resident = folder / "resident";
+    Ended const       ended = run_command(
+              Words{LOCKSTEP_MPIEXEC, "-n", std::to_string(ranks), "sh", "-c", watched, "sh", resident, LOCKSTEP_TRAIN_GPT, "--trace", trace} +
+              flags);
+    INFO(ended.err);
+    REQUIRE(ended.code == 0);
+    std::vector<Peaks> peaks(static_cast<std::size_t>(ranks));
+    auto const         events = nlohmann::json::parse(read_all(trace)).at("traceEvents");
+    for (auto const& event : events) {
+        if (event.at("ph") != "C" || event.at("name") != "memory") continue;
+        std::size_t sum = 0;
+        for (auto const& bytes : event.at("args")) sum += bytes.get<std::size_t>();
+        Peaks& rank = peaks.at(event.at("pid").get<std::size_t>());
+        rank.booked = std::max(rank.booked, sum);
+    }
+    for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
+        std::string const line = read_all(resident + '.' + std::to_string(rank));  // VmHWM: 123456 kB
+        REQUIRE(line.starts_with("VmHWM: "));
+        peaks[rank].resident = std::stoul(line.substr(7)) * 1024;
+    }
+    return peaks;
+}
+
+TEST_CASE("so it is on every rank of several") {
+    Folder const      folder;
+    std::string const data = folder.write("data.bin", shard(some_tokens(5000, 64)));
+    Words const       flags{"--data", data,  "--vocab",        "64", "--seq",         "64", "--layers", "4", "--heads",  "6",
+                      "--dim",  "768", "--global-batch", "4",  "--micro-batch", "2",  "--steps",  "2", "--sample", "0"};
+    for (char const* strategy : {"replicated", "sharded"})
+        for (char const* precision : {"fp32", "bf16"}) {
+            std::string const way = std::string(strategy) + ' ' + precision;
+            CAPTURE(way);
+            auto const peaks =
+                peaks_of(folder, 2, flags + Words{"--strategy", strategy, "--precision", precision, "--metrics", folder / "m.jsonl"});
+            std::size_t first = 0;  // of rank 0, which the ledger has between the trace's moments too
+            for (auto const& line : read_lines(folder / "m.jsonl")) first = std::max(first, line.at("mem_peak_bytes").get<std::size_t>());
+            CHECK(peaks[0].booked <= first);
+            CHECK(peaks[0].booked >= first - first / 100);
+            for (Peaks const& rank : peaks) {
+                CHECK(rank.booked > std::size_t{350} << 20);
+                check_close(rank.resident, rank.booked);
+            }
+        }
 }
 
 TEST_CASE("a step without valid tokens is skipped on every rank and says so") {
