@@ -133,7 +133,9 @@ int main(int argc, char** argv) try {
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
             std::error_code ignored;
             if (!settings.metrics.empty()) std::filesystem::remove(last_events_file(settings, world.rank()), ignored);  // of an earlier run
-            mpi.silence = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
+            mpi.last_words = [&settings, rank = world.rank()] { leave_last_events(settings, rank); };
+            mpi.farewell   = std::chrono::seconds(4);
+            mpi.silence    = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
             try {
                 code = run(settings, world, maker(settings.precision));
             } catch (lockstep::Error const& error) {

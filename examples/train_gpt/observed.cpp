@@ -64,6 +64,7 @@ std::string Observed::where(ls::LatePeer const& late) const {
 void Observed::write(ls::report::RunHeader const& run, Lost& lost) const {
     if (settings_.trace.empty() && settings_.report.empty()) return;
     ls::report::Recording recording = recorder_.gather(world_, units_);
+    if (settings_.strategy == Strategy::hybrid) recording.gathered_among = settings_.parallel.shard_group;
     if (world_.rank() != 0) return;
     if (!settings_.trace.empty()) lost.written([&] { write_file(settings_.trace, ls::report::TraceWriter(recording).text()); });
     if (settings_.report.empty()) return;

@@ -370,6 +370,7 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         if (rank == 0) print_sample(tokens, text);
     }
     if (!settings.export_dir.empty()) {
+        trainer.check_replicas();
         ls::export_weights(trainer, settings.export_dir);
         if (places) places->folder->keep();
     }

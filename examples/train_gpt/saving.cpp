@@ -108,6 +108,7 @@ public:
 
 private:
     void save(ls::io::RunPosition position) {
+        trainer_.check_replicas();  // a flipped bit would be saved with a checksum that fits
         auto facts     = checkpoint_facts(trainer_);
         facts.position = position;
         facts.configuration.insert(facts.configuration.end(), configuration_.begin(), configuration_.end());

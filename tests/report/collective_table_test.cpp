@@ -62,6 +62,15 @@ TEST_CASE("a transfer is hidden only while the thread waits for no collective at
     CHECK(*table[1].hidden == doctest::Approx(1 - 0.150 / 0.250));
 }
 
+TEST_CASE("weights that a group gathers do not wait for the ranks of another one") {
+    auto recording = test::recorded();
+    for (observe::Record& r : recording.ranks[1].threads[1].records)
+        if (r.event == observe::Event::gather_issued) r.begin = r.end = r.begin + 20'000;
+    CHECK(report::collective_table(recording, 0)[0].wire_ms < 0.026);
+    recording.gathered_among = 1;
+    CHECK(report::collective_table(recording, 0)[0].wire_ms == doctest::Approx(0.027));
+}
+
 TEST_CASE("ranks whose records do not match are taken one by one") {
     auto  recording = test::recorded();
     auto& step      = recording.ranks[1].threads[1].records;

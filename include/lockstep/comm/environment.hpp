@@ -49,10 +49,18 @@ public:
     /// How long a rank that has come to its end well waits for one that says nothing any more; 0: for ever.
     std::chrono::milliseconds silence{0};
 
+    /// How long a rank that has waited too long may take to leave what it is in, a file that is being written for example, before it ends
+    /// without that; 0: for ever.
+    std::chrono::milliseconds farewell{0};
+
+    /// Called once when this rank has waited too long, by whichever thread has; must not raise.
+    std::function<void()> last_words;
+
     /// Runs the program and returns its exit code, on all ranks that of the first one that failed. An error's sentence is printed
     /// once; with the rank where not all ranks raised it. `body()` returns an exit code.
     template <class Body>
     int run(Body&& body) {
+        runs_ = true;
         try {
             code_ = conclude({}, std::forward<Body>(body)());
         } catch (Error const& error) {
@@ -126,7 +134,25 @@ private:
     std::string give_up(std::string const& sentence, std::uint64_t number) {
         gave_up_                  = true;
         std::string const missing = watchdog_->missing(number);
-        return sentence + ", " + missing + watchdog_->report(number);
+        std::string const text    = sentence + ", " + missing + watchdog_->report(number);
+        if (!runs_ || std::exchange(told_, true)) return text;
+        print(text, false);  // now: what this rank leaves may take its time
+        if (last_words) last_words();
+        if (farewell.count() != 0) leave_in_time();
+        return text;
+    }
+
+    /// Ends this process, with its exit code, unless it ends by itself before.
+    void leave_in_time() const {
+        try {
+            std::thread([rank = watchdog_->rank(), time = farewell] {
+                std::this_thread::sleep_for(time);
+                std::fprintf(stderr, "rank %zu: does not come to its end after it has given up waiting: it ends without that\n", rank);
+                std::fflush(nullptr);
+                std::_Exit(static_cast<int>(Fault::peer));
+            }).detach();
+        } catch (std::system_error const&) {  // then nobody sees to it
+        }
     }
 
     /// Meets the other ranks at the end of the program; prints and aborts if this rank failed and they do not come.
@@ -142,7 +168,7 @@ private:
                                              : gave_up_ ? Watchdog::End::gave_up
                                                         : Watchdog::End::failed});
         }
-        if (gave_up_) print(sentence, false);  // each rank has a report of its own
+        if (gave_up_ && !told_) print(sentence, false);  // each rank has a report of its own
         auto const all_ended = [&] {
             Turn const turn;
             return watchdog_->all_ended();
@@ -248,7 +274,9 @@ private:
     Communicator world_{Endpoint{}};
 
     std::optional<Watchdog> watchdog_;
+    bool                    runs_    = false;  // `run` does
     bool                    gave_up_ = false;  // this rank has waited too long
+    bool                    told_    = false;  // and said so
     std::optional<int>      code_;             // of the exit, that of all ranks, where `run` knows it
 };
 

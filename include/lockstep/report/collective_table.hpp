@@ -40,8 +40,11 @@ inline std::vector<observe::Record> last_issues(Recording const& recording, std:
     for (std::size_t other = 0; other < recording.ranks.size(); ++other) {
         std::vector<observe::Record> const theirs = issues_of(recording.ranks[other]);
         if (theirs.size() != last.size()) continue;
-        for (std::size_t k = 0; k < last.size(); ++k)
-            if (theirs[k].event == last[k].event && theirs[k].index == last[k].index) last[k].end = std::max(last[k].end, theirs[k].begin);
+        for (std::size_t k = 0; k < last.size(); ++k) {
+            if (theirs[k].event != last[k].event || theirs[k].index != last[k].index) continue;
+            Range const partners = recording.partners(last[k].event, rank);
+            if (other >= partners.begin && other < partners.end) last[k].end = std::max(last[k].end, theirs[k].begin);
+        }
     }
     return last;  // begin: this rank, end: the last one
 }

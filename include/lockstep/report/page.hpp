@@ -151,6 +151,7 @@ inline std::string page_json(Page const& page) {
     data.add_text("version", LOCKSTEP_VERSION).add_text("subtitle", page.subtitle).add_text("slow", page.slow).add("world", page.ranks);
     data.raw("about", about).raw("events", json_array(events, quoted)).raw("categories", json_array(categories, quoted));
     data.raw("units", json_array(page.recording.units, quoted)).raw("metrics", metrics_json(page.steps));
+    data.add("gathered_among", page.recording.gathered_among);
     data.raw("collectives", collectives_json(page.recording)).raw("ranks", ranks_json(page.recording, base));
     return script_safe(data.text());
 }

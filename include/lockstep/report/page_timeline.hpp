@@ -18,8 +18,9 @@ function label([event, part, index]) {
 function tone(event) {
   const what = run.events[event];
   if (what === "forward" || what === "backward" || what === "update") return what;
+  if (what === "merge") return "backward";
   if (what.startsWith("AllGather") || what === "acquire") return "parameters";
-  if (what.startsWith("Reduction") || what.startsWith("Sum") || what === "submit" || what === "drain") return "gradients";
+  if (what.startsWith("Reduction") || what.startsWith("Sum") || ["submit", "drain", "agreement"].includes(what)) return "gradients";
   if (what === "norm" || what === "clip" || what === "publish") return "update";
   return what === "batch wait" ? "data" : "other";
 }
@@ -40,13 +41,17 @@ const issues = run.ranks.map(rank => {
   return thread ? thread.records.filter(r => run.events[r[0]].endsWith(" issued")) : [];
 });
 const matched = issues.every(own => own.length === issues[0].length);
+const gathered = run.gathered_among || issues.length, partners = (issue, rank) => {
+  const first = issue === E["AllGather issued"] ? rank - rank % gathered : 0;
+  return issues.slice(first, issue === E["AllGather issued"] ? first + gathered : issues.length);
+};
 function last_came(r, rank) {
   const wanted = issue_event(r), own = issues[rank];
   if (wanted === undefined || !matched) return -Infinity;
   let low = 0, high = own.length;
   while (low < high) { const middle = (low + high) >> 1; if (own[middle][3] <= r[4]) low = middle + 1; else high = middle; }
   for (let k = low - 1; k >= 0; --k)
-    if (own[k][0] === wanted && own[k][1] === r[1] && own[k][2] === r[2]) return Math.max(...issues.map(list => list[k][3]));
+    if (own[k][0] === wanted && own[k][1] === r[1] && own[k][2] === r[2]) return Math.max(...partners(wanted, rank).map(list => list[k][3]));
   return -Infinity;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/range.hpp"
 #include "lockstep/observe/ledger.hpp"
 #include "lockstep/observe/timeline.hpp"
 
@@ -30,6 +31,14 @@ struct Recording {
 
     std::vector<std::string> units;  // by index
     std::vector<Rank>        ranks;
+    std::size_t              gathered_among = 0;  // consecutive ranks that gather weights together; 0: all
+
+    /// The ranks whose part a collective of this rank needs.
+    Range partners(observe::Event issue, std::size_t rank) const noexcept {
+        if (gathered_among == 0 || issue != observe::Event::gather_issued) return {0, ranks.size()};
+        std::size_t const first = rank / gathered_among * gathered_among;
+        return {first, std::min(ranks.size(), first + gathered_among)};
+    }
 };
 
 /// Copies what happens on this rank.

@@ -134,7 +134,8 @@ private:
         if (r.event == observe::Event::forward || r.event == observe::Event::backward) args.add("micro-step", r.part);
         if (r.event == observe::Event::gather) args.add("copy", r.part);
         if (r.bytes != 0) args.add("bytes", r.bytes);
-        if (is_transfer(r.event)) args.add_text("Collective name", name(r.event)).add("Group size", recording_.ranks.size());
+        if (is_transfer(r.event))
+            args.add_text("Collective name", name(r.event)).add("Group size", recording_.partners(issue_of(r.event), process_).size());
         text_ += ", \"args\": " + args.text() + '}';
     }
     void instant(observe::Record const& r, std::size_t row) {
