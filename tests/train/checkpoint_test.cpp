@@ -1,6 +1,7 @@
 // A trainer that continues from a checkpoint is the trainer that wrote it, on whichever ranks and strategy.
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include <csignal>
@@ -298,6 +299,45 @@ TEST_CASE("a folder that cannot be made, or is gone when it is needed, is an err
     CHECK_MESSAGE(says(result->failure, "cannot be made a directory: No such file"), result->failure);
     CHECK_FALSE(says(result->failure, "rank "));
     CHECK_FALSE(checkpoints.saving());
+}
+
+/// Lets this process start no thread: none of its stacks has room.
+class NoThreads {
+public:
+    NoThreads() {
+        ::pthread_attr_init(&before_);
+        ::pthread_getattr_default_np(&before_);
+        ::pthread_attr_t now = {};
+        ::pthread_attr_init(&now);
+        ::pthread_attr_setstacksize(&now, std::size_t{1} << 50);
+        ::pthread_setattr_default_np(&now);
+        ::pthread_attr_destroy(&now);
+    }
+    ~NoThreads() {
+        ::pthread_setattr_default_np(&before_);
+        ::pthread_attr_destroy(&before_);
+    }
+
+private:
+    ::pthread_attr_t before_ = {};
+};
+
+TEST_CASE("a rank that may not start a thread is a save that failed") {
+    auto const                  saved = folder("threads");
+    Bare                        bare;
+    lockstep::Checkpoints<Bare> checkpoints(bare, {.directory = saved});
+    std::optional<NoThreads>    none;
+    if (rank() == ranks() - 1) none.emplace();
+    CHECK_FALSE(checkpoints.save().has_value());
+    auto const result = checkpoints.finish();
+    none.reset();
+    REQUIRE(result.has_value());
+    CHECK_MESSAGE(says(result->failure, "expected another thread, to write the checkpoint, found: Resource temporarily unavailable"),
+                  result->failure);
+    CHECK(says(result->failure, "rank " + std::to_string(ranks() - 1) + ": ") == (ranks() > 1));
+    CHECK_FALSE(checkpoints.save().has_value());
+    CHECK(checkpoints.finish()->failure.empty());
+    remove_folder(saved);
 }
 
 TEST_CASE("ranks that do not answer are an error, not a save that failed") {

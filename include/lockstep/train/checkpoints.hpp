@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -58,8 +59,9 @@ public:
 
     bool saving() const noexcept { return state_ != State::idle; }
 
-    /// Copies the state and begins to write it. Returns how an earlier save ended that was still under way: it is waited for. Only files
-    /// fail a save; where the ranks do not reach each other, that is an error as in a step. Collective, between two steps.
+    /// Copies the state and begins to write it. Returns how an earlier save ended that was still under way: it is waited for, so a program
+    /// that must not wait asks `saving` first. Only files and threads fail a save; where the ranks do not reach each other, that is an
+    /// error as in a step. Collective, between two steps.
     std::optional<SaveResult> save(io::CheckpointFacts facts) {
         auto earlier = finish();
         facts_       = std::move(facts);
@@ -133,11 +135,16 @@ private:
 
     template <class Body>
     void start(Body body) {
-        done_   = false;
-        thread_ = std::jthread([this, body = std::move(body)](std::stop_token const& stop) {
-            failure_ = Failure::of([&] { body(stop); });
+        done_ = false;
+        try {
+            thread_ = std::jthread([this, body = std::move(body)](std::stop_token const& stop) {
+                failure_ = Failure::of([&] { body(stop); });
+                done_    = true;
+            });
+        } catch (std::system_error const& error) {
+            failure_ = {Fault::input, sentence("expected another thread, to write the checkpoint, found: ", error.code().message())};
             done_    = true;
-        });
+        }
     }
 
     Trainer&                            trainer_;
