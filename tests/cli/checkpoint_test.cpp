@@ -72,6 +72,30 @@ TEST_CASE("other ranks and strategies read the same state, byte for byte") {
     }
 }
 
+TEST_CASE("saved on two ranks, continued on others with any strategy: the weights of a run that was never interrupted") {
+    CheckpointPlace const place;
+    for (char const* precision : {"fp32", "bf16"}) {
+        Words const same{"--reproducible", "on", "--precision", precision, "--export", place.out};
+        CAPTURE(precision);
+        run_well(1, place.steps(7) + same + Words{"--strategy", "single"});
+        std::string const weights = place.exported();
+        run_well(2, place.steps(3) + same + Words{"--strategy", "sharded", "--save", place.saved});
+        CHECK(place.exported() != weights);
+        for (auto const& [ranks, how] : std::vector<std::pair<int, Words>>{{1, {"--strategy", "single"}},
+                                                                           {2, {"--strategy", "sharded"}},
+                                                                           {2, {"--strategy", "replicated"}},
+                                                                           {4, {"--strategy", "sharded"}},
+                                                                           {4, {"--strategy", "sharded-optimizer"}},
+                                                                           {4, {"--strategy", "hybrid", "--shard-group", "2"}},
+                                                                           {4, {"--strategy", "replicated"}}}) {
+            CAPTURE(joined(how));
+            run_well(ranks, place.steps(7) + same + how + Words{"--resume", place.saved});
+            CHECK(place.exported() == weights);
+        }
+        fs::remove_all(place.saved);
+    }
+}
+
 TEST_CASE("a step does not wait for a checkpoint that is still being written: the next is left out and told, the last is not") {
     CheckpointPlace const place;
     for (int const ranks : {1, 2}) {
