@@ -190,9 +190,8 @@ std::vector<Peaks> peaks_of(Folder const& folder, int ranks, Words const& flags)
         "file=$1; shift; \"$@\" & while peak=$(grep VmHWM /proc/$!/status 2>/dev/null); do"
         " echo $peak > \"$file.$PMI_RANK\"; sleep 0.01; done; wait $!";
     std::string const trace = folder / "trace.json", resident = folder / "resident";
-    Ended const       ended = run_command(
-              Words{LOCKSTEP_MPIEXEC, "-n", std::to_string(ranks), "sh", "-c", watched, "sh", resident, LOCKSTEP_TRAIN_GPT, "--trace", trace} +
-              flags);
+    Words const       shell{LOCKSTEP_MPIEXEC, "-n", std::to_string(ranks), "sh", "-c", watched, "sh", resident};
+    Ended const       ended = run_command(shell + Words{LOCKSTEP_TRAIN_GPT, "--trace", trace} + flags);
     INFO(ended.err);
     REQUIRE(ended.code == 0);
     std::vector<Peaks> peaks(static_cast<std::size_t>(ranks));
