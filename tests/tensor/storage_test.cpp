@@ -183,4 +183,26 @@ TEST_CASE("storage in xtensor containers holds exactly what is in use") {
     CHECK(held(Category::activations) == 0);
 }
 
+#if defined(LOCKSTEP_ADDRESS_SANITIZER)
+TEST_CASE("AddressSanitizer knows a view that outlives its tensor") {
+    auto const dead = [](View<float, 1> view) { return __asan_address_is_poisoned(view.data()) != 0; };
+
+    ArenaStorage::Workspace workspace;
+    auto const              first = workspace.take<float, 1>({100});
+    auto const              mark  = workspace.mark();
+    auto const              large = workspace.take<float, 1>({5'000'000});  // in a block of its own
+    auto const              last  = workspace.take<float, 1>({100});
+    CHECK_FALSE(dead(large));
+    auto const kept = workspace.keep(mark, last);
+    CHECK_FALSE(dead(first));
+    CHECK_FALSE(dead(kept));
+    CHECK(dead(last));
+    workspace.rewind({});
+    CHECK(dead(first));
+    CHECK(dead(kept));
+    auto const again = workspace.take<float, 1>({100});
+    CHECK_FALSE(dead(again));
+}
+#endif
+
 }  // namespace storage_test

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "lockstep/tensor/booked_memory.hpp"
@@ -38,7 +39,10 @@ struct ArenaStorage {
         }
 
         Mark mark() const noexcept { return top_; }
-        void rewind(Mark mark) noexcept { top_ = mark; }
+        void rewind(Mark mark) noexcept {
+            forbid_between(mark, top_);
+            top_ = mark;
+        }
 
         /// Bytes of the blocks that small tensors of so many bytes fill.
         static constexpr std::size_t held_for(std::size_t bytes) noexcept {
@@ -51,9 +55,10 @@ struct ArenaStorage {
         View<T, Rank> keep(Mark mark, View<T, Rank> view) {
             std::size_t elements = view.size() == 0 ? 0 : 1;  // from the first to the last, with the gaps between rows
             for (std::size_t d = 0; elements != 0 && d < Rank; ++d) elements += (view.extent(d) - 1) * view.stride(d);
-            rewind(mark);
-            T* const kept = take<T, 1>({elements}).data();
+            Mark const before = std::exchange(top_, mark);
+            T* const   kept   = take<T, 1>({elements}).data();
             if (elements != 0) std::memmove(kept, view.data(), elements * sizeof(T));
+            forbid_between(top_, before);
             return {kept, view.extents(), view.strides()};
         }
 
@@ -78,6 +83,13 @@ struct ArenaStorage {
             return std::max((bytes + huge_page - 1) / huge_page * huge_page, wanted);
         }
 
+        void forbid_between(Mark begin, Mark end) const noexcept {
+            for (std::size_t b = begin.block; b < blocks_.size() && b <= end.block; ++b) {
+                std::size_t const from = b == begin.block ? begin.used : 0, to = b == end.block ? end.used : blocks_[b].size();
+                if (from < to) forbid(blocks_[b].data() + from, to - from);
+            }
+        }
+
         std::byte* take_bytes(std::size_t bytes) {
             bytes = (bytes + alignment - 1) / alignment * alignment;
             while (top_.block < blocks_.size() && top_.used + bytes > blocks_[top_.block].size()) top_ = {top_.block + 1, 0};
@@ -85,6 +97,7 @@ struct ArenaStorage {
                 blocks_.emplace_back(next_block(blocks_.empty() ? 0 : blocks_.back().size(), bytes), observe::Category::activations);
             std::byte* const data = blocks_[top_.block].data() + top_.used;
             top_.used += bytes;
+            allow(data, bytes);
             return data;
         }
 

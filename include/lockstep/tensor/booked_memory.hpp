@@ -13,7 +13,30 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/observe/out_of_memory.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define LOCKSTEP_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LOCKSTEP_ADDRESS_SANITIZER 1
+#endif
+#endif
+#if defined(LOCKSTEP_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace lockstep::tensor {
+
+/// AddressSanitizer, where it watches, reports who touches memory that is forbidden: views of tensors that have been given back.
+inline void forbid([[maybe_unused]] std::byte const* data, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(LOCKSTEP_ADDRESS_SANITIZER)
+    __asan_poison_memory_region(data, bytes);
+#endif
+}
+inline void allow([[maybe_unused]] std::byte const* data, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(LOCKSTEP_ADDRESS_SANITIZER)
+    __asan_unpoison_memory_region(data, bytes);
+#endif
+}
 
 /// From here on memory comes in pages of its own, and asks for huge ones.
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
@@ -88,6 +111,7 @@ public:
     }
     ~BookedBlock() {
         if (data_ == nullptr) return;
+        allow(data_, size_);
         if (mapped()) {
             ::munmap(data_, size_);
             observe::ledger().remove(category_, size_);
