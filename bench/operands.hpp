@@ -13,6 +13,7 @@
 
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
+#include "lockstep/tensor/row_stride.hpp"
 #include "lockstep/tensor/view.hpp"
 
 namespace lockstep::bench {
@@ -53,12 +54,12 @@ inline float normal(std::size_t i) {
     return table[i % table.size()];
 }
 
-/// A matrix of activations: rows an odd number of cache lines apart, where they are whole lines.
+/// A matrix of activations, its rows as far apart as in a training step.
 template <class T>
 class Activations {
 public:
     Activations(std::size_t rows, std::size_t columns, std::size_t purpose)
-        : rows_(rows), columns_(columns), stride_(columns + 64 / sizeof(T)), buffer_(rows * stride_) {
+        : rows_(rows), columns_(columns), stride_(tensor::row_stride(columns, sizeof(T))), buffer_(rows * stride_) {
         for (std::size_t i = 0; i < rows * stride_; ++i) buffer_.get()[i] = T(normal(i + 7919 * purpose));
     }
     tensor::View<T, 2> view() const { return {buffer_.get(), {rows_, columns_}, {stride_, 1}}; }

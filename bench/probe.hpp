@@ -8,9 +8,10 @@
 #include <concepts>
 #include <cstddef>
 #include <ctime>
-#include <limits>
+#include <vector>
 
 #include "lockstep/kernel/peak.hpp"
+#include "lockstep/runtime/parallel_for.hpp"
 #include "operands.hpp"
 
 namespace lockstep::bench {

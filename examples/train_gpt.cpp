@@ -133,13 +133,17 @@ int main(int argc, char** argv) try {
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
             std::error_code ignored;
             if (!settings.metrics.empty()) std::filesystem::remove(last_events_file(settings, world.rank()), ignored);  // of an earlier run
-            mpi.last_words = [&settings, rank = world.rank()] { leave_last_events(settings, rank); };
-            mpi.farewell   = std::chrono::seconds(4);
-            mpi.silence    = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
+            bool left      = false;                                                                                     // last events
+            mpi.last_words = [&, rank = world.rank()] {
+                leave_last_events(settings, rank);
+                left = true;
+            };
+            mpi.farewell = std::chrono::seconds(4);
+            mpi.silence  = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
             try {
                 code = run(settings, world, maker(settings.precision));
             } catch (lockstep::Error const& error) {
-                if (error.fault() == lockstep::Fault::peer) leave_last_events(settings, world.rank());
+                if (error.fault() == lockstep::Fault::peer && !left) leave_last_events(settings, world.rank());
                 throw;
             }
         }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lockstep/kernel/head_loss.hpp"
-#include "lockstep/tensor/row_stride.hpp"
 #include "operands.hpp"
 #include "probe.hpp"
 
@@ -24,12 +23,13 @@ template <class T, Pass pass>
 void head(benchmark::State& state, Sizes s) {
     Weight<T> const           w(s.V, s.C, 0.05f);  // like those of a trained model: logits of some units
     Activations<T> const      h(s.N, s.C, 1), dh(s.N, s.C, 2);
-    Buffer<std::byte> const   memory(kernel::head_chunk(s.N, s.V, kernel::logit_storage(w.for_forward())).bytes);
+    std::size_t const         bytes = kernel::head_chunk(s.N, s.V, kernel::logit_storage(w.for_forward())).bytes;
+    Buffer<std::byte> const   memory(bytes);
     std::vector<std::int32_t> labels(s.N);
     for (std::size_t n = 0; n < s.N; ++n) labels[n] = static_cast<std::int32_t>(7919 * n % s.V);
     std::vector<float>           losses(s.N), log_sums(s.N);
     tensor::View<float, 1> const loss(losses.data(), {s.N}), lse(log_sums.data(), {s.N});
-    std::span<std::byte> const   chunk(memory.get(), kernel::head_chunk(s.N, s.V, kernel::logit_storage(w.for_forward())).bytes);
+    std::span<std::byte> const   chunk(memory.get(), bytes);
     double const                 product = 2.0 * static_cast<double>(s.N) * static_cast<double>(s.V) * static_cast<double>(s.C);
     if constexpr (pass == Pass::forward)
         measure<T>(state, product, 1, [&] { kernel::head_loss(h.view(), w.for_forward(), labels, loss, lse, chunk); });

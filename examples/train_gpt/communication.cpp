@@ -10,9 +10,7 @@ namespace ls = lockstep;
 
 namespace {
 
-std::string megabytes(std::size_t bytes) { return ls::report::readable_bytes(bytes); }
-
-/// "sharded, 1.2 MiB of whole gradients here and 35 MiB of them sent a step (local: 4.1 MiB and 8.9 MiB)".
+/// "micro-steps add up in the shards: 1.2 MiB of whole gradients here, 35 MiB of them sent a step (--accumulate local: ...)".
 std::string describe_accumulation(Settings const& s, AnyTrainer const& trainer) {
     using ls::parallel::Accumulate;
     std::span<ls::state::Unit const> const units = trainer.units();
@@ -25,8 +23,9 @@ std::string describe_accumulation(Settings const& s, AnyTrainer const& trainer) 
         options.accumulate            = where;
         std::size_t sent              = 0;
         for (std::size_t unit = 0; unit < units.size(); ++unit) sent += shards.scattered_bytes(unit, element);
-        return megabytes(ls::parallel::full_gradient_elements(units, options) * sizeof(float)) + " of whole gradients here, " +
-               megabytes(sent * (where == Accumulate::sharded ? steps : 1)) + " of them sent a step";
+        return ls::report::readable_bytes(ls::parallel::full_gradient_elements(units, options) * sizeof(float)) +
+               " of whole gradients here, " + ls::report::readable_bytes(sent * (where == Accumulate::sharded ? steps : 1)) +
+               " of them sent a step" + (s.strategy == Strategy::hybrid ? " inside the group" : "");
     };
     bool const local = s.reproducible || s.parallel.accumulate == Accumulate::local;
     return std::string("micro-steps add up ") + (local ? "here" : "in the shards") + ": " +
@@ -42,7 +41,7 @@ std::string describe_communication(Settings const& s, AnyTrainer const& trainer)
         ls::sentence("progress ", trainer.progress(), options.progress == ls::comm::Progress::automatic ? " (by cores and network)" : "",
                      ", overlap ", options.overlap ? "on" : "off", ", ",
                      options.reduction == ls::comm::Reduction::vendor ? "the vendor's sums, which nothing overtakes" : "ordered sums");
-    if (s.strategy == Strategy::replicated) text += ls::sentence(", buckets of ", megabytes(options.bucket_bytes));
+    if (s.strategy == Strategy::replicated) text += ls::sentence(", buckets of ", ls::report::readable_bytes(options.bucket_bytes));
     if (s.strategy != Strategy::sharded && s.strategy != Strategy::hybrid) return text;
     text += ls::sentence(", reshard ", name(options.reshard, options.kept), ", ", options.overlap ? options.prefetch : 0, " units ahead; ");
     return text + describe_accumulation(s, trainer);

@@ -95,7 +95,8 @@ public:
         choose("--strategy", s_.strategy, strategies, "Parallelism (single on 1 rank, replicated on more)");
         count("--shard-group", s_.parallel.shard_group, 1, most_size,
               "Consecutive ranks that hold one model together, for hybrid (a node's)");
-        reshard("--reshard", s_.parallel, "When gathered weights are freed: after use, with the version, or so for the last N units only");
+        reshard("--reshard", s_.parallel,
+                "When gathered weights are freed: after use, with the version, or with it the last N units, which backward reads first");
         count("--prefetch", s_.parallel.prefetch, 0, ls::state::ModelSizes::most_layers, "Units gathered ahead of use");
         real("--bucket-mb", also_.bucket_mb, 0, 1e6, Ends::closed,
              "Gradient bucket of replicated in MB; 0: one parameter; the others reduce whole units");

@@ -48,10 +48,12 @@ void Observed::end_step(ls::StepResult const& result, ls::report::StepMetrics co
 }
 
 std::string Observed::lost() const {
-    if (lost_ == 0) return {};
-    return std::to_string(lost_) +
-           " events of this rank's timeline were overwritten before they could be read: times of communication and the "
-           "slow rank may lack something";
+    std::string text;
+    auto const  counts = world_.gather_values(lost_);
+    for (std::size_t rank = 0; rank < counts.size(); ++rank)
+        if (counts[rank] != 0) text += ls::sentence(text.empty() ? "rank " : ", of rank ", rank, text.empty() ? ": " : " ", counts[rank]);
+    if (text.empty()) return text;
+    return text + " events were overwritten before they could be read: times of communication and the slow rank may lack something";
 }
 
 std::string Observed::where(ls::LatePeer const& late) const {

@@ -40,7 +40,7 @@ public:
     /// A sentence about the rank that came last, or nothing.
     std::string slow_rank() const { return slow_.sentence(); }
 
-    /// What the timeline has lost on this rank, or nothing.
+    /// What the timelines of the ranks have lost, or nothing. Collective.
     std::string lost() const;
 
     /// Writes the files. Collective.

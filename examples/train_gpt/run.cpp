@@ -210,28 +210,14 @@ std::vector<std::int32_t> sample(AnyTrainer& trainer, Settings const& settings, 
     return tokens;
 }
 
-bool weights_finite(AnyTrainer& trainer) {
-    try {
-        trainer.check_finite();
-        return true;
-    } catch (ls::Error const& error) {
-        if (error.fault() != ls::Fault::training) throw;
-        return false;
-    }
-}
-
 /// Runs the body. Where it raises an error of the data or of the training, as all ranks do alike, the position is saved before that ends
-/// the run. Weights that are no numbers must not take the place of good ones. Collective.
+/// the run. Collective.
 template <class Body>
-void saving_before_errors(Saving& saving, AnyTrainer& trainer, ls::io::RunPosition const& position, Body const& body) {
+void saving_before_errors(Saving& saving, ls::io::RunPosition const& position, Body const& body) {
     try {
         body();
     } catch (ls::Error const& error) {
-        if (error.fault() == ls::Fault::peer) throw;
-        if (weights_finite(trainer))
-            saving.finish(position);
-        else
-            saving.give_up(position);
+        if (error.fault() != ls::Fault::peer) saving.finish(position);
         throw;
     }
 }
@@ -334,7 +320,7 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         position.next_sample += settings.global_batch;
         position.skipped_in_a_row = result.applied ? 0 : position.skipped_in_a_row + 1;
         if (position.skipped_in_a_row == 1 || result.nonfinite.in < first_seen.in) first_seen = result.nonfinite;
-        saving_before_errors(saving, trainer, position, [&] {
+        saving_before_errors(saving, position, [&] {
             if (evaluates) line.val_loss = observed.beside_steps([&] { return evaluate(trainer, world, *windows); });
             observed.end_step(result, line);
             terminal.step(line);
@@ -352,7 +338,7 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         saving.after_step(result, position);
         stopped = common_signal(world);
     }
-    saving_before_errors(saving, trainer, position, [&] { trainer.check_finite(); });
+    saving_before_errors(saving, position, [&] { trainer.check_finite(); });
     if (!saving.finish(position)) lost.note();
     terminal.finish();
     if (std::string const slow = observed.slow_rank(); !slow.empty()) terminal.line(slow);

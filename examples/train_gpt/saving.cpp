@@ -69,6 +69,16 @@ std::string what_changed(Configuration const& saved, Configuration const& now) {
     return text;
 }
 
+bool weights_finite(AnyTrainer& trainer) {
+    try {
+        trainer.check_finite();
+        return true;
+    } catch (ls::Error const& error) {
+        if (error.fault() != ls::Fault::training) throw;
+        return false;
+    }
+}
+
 class Saving::Work {
 public:
     Work(Settings const& settings, AnyTrainer& trainer, Configuration configuration)
@@ -89,10 +99,6 @@ public:
             save(position);
     }
 
-    void give_up(ls::io::RunPosition position) {
-        if (saving_ != position) tell(checkpoints_.finish());
-    }
-
     bool finish(ls::io::RunPosition position) {
         if (!left_out_.empty() && left_out_.back() == trainer_.version()) left_out_.pop_back();
         if (checkpoints_.saving() && saving_ == position)
@@ -107,8 +113,12 @@ public:
     }
 
 private:
+    /// What is there must be worth the place of an older one: the same on all ranks, or a flipped bit gets a checksum that fits, and
+    /// numbers.
     void save(ls::io::RunPosition position) {
-        trainer_.check_replicas();  // a flipped bit would be saved with a checksum that fits
+        trainer_.check_replicas();
+        if (!weights_finite(trainer_))
+            return say(ls::sentence("version ", trainer_.version(), " is not saved: its weights are no finite numbers"));
         auto facts     = checkpoint_facts(trainer_);
         facts.position = position;
         facts.configuration.insert(facts.configuration.end(), configuration_.begin(), configuration_.end());
@@ -116,7 +126,7 @@ private:
         saving_ = position;
     }
 
-    /// Whether a save has ended that has to be told.
+    /// Tells of a save that has ended.
     void tell(std::optional<ls::SaveResult> const& result) {
         note(result);
         if (!result || result->failure.empty() || trainer_.rank() != 0) return;
@@ -159,9 +169,6 @@ void Saving::tell(std::function<void(std::string const&)> say) {
 
 void Saving::after_step(ls::StepResult const& result, ls::io::RunPosition position) {
     if (work_) work_->after_step(result, position);
-}
-void Saving::give_up(ls::io::RunPosition position) {
-    if (work_) work_->give_up(position);
 }
 bool Saving::finish(ls::io::RunPosition position) { return !work_ || work_->finish(position); }
 

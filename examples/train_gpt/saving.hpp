@@ -38,11 +38,8 @@ public:
     /// most. Collective.
     void after_step(lockstep::StepResult const& result, lockstep::io::RunPosition position);
 
-    /// Waits until what is being saved is written, unless it is this position, which is of no use. Collective.
-    void give_up(lockstep::io::RunPosition position);
-
-    /// Saves where the run ends, unless that is done, and waits until it is written. False where it could not be: then standard error has
-    /// been told. Collective.
+    /// Saves where the run ends, unless that is done, and waits until it is written. False where it could not be, or where weights are no
+    /// finite numbers: then standard error has been told. Collective.
     bool finish(lockstep::io::RunPosition position);
 
 private:

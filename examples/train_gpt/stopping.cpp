@@ -1,22 +1,31 @@
 #include "stopping.hpp"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <initializer_list>
 
 namespace {
 
-volatile sig_atomic_t first_signal = 0, first_sender = -1, other_sender = -1;
+volatile sig_atomic_t first_signal = 0, first_from_launcher = 0, doubled = 0;
+timespec              first_time{};
 
-/// In a terminal a rank gets one interrupt from there and the same one from the launcher: only a second one of the same sender counts.
+/// In a terminal a rank gets one interrupt twice: from there and from the launcher, whose child it is.
+bool same_as_first(bool from_launcher) {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return doubled == 0 && from_launcher != (first_from_launcher != 0) && now.tv_sec - first_time.tv_sec < 2;
+}
+
 extern "C" void note_signal(int number, siginfo_t* info, void*) {
-    sig_atomic_t const sender = info->si_pid;
+    bool const from_launcher = info->si_pid == ::getppid();
     if (first_signal == 0) {
-        first_signal = number;
-        first_sender = sender;
-    } else if (sender != first_sender && other_sender == -1) {
-        other_sender = sender;
+        ::clock_gettime(CLOCK_MONOTONIC, &first_time);
+        first_from_launcher = from_launcher;
+        first_signal        = number;
+    } else if (same_as_first(from_launcher)) {
+        doubled = 1;
     } else {
         ::_exit(128 + number);
     }

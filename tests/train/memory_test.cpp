@@ -83,7 +83,7 @@ TEST_CASE("sharding divides weights, masters, gradients and optimizer state by t
     }
 }
 
-TEST_CASE("prefetch k adds the k largest units, and never the compute weights, where units are uneven too: to the byte") {
+TEST_CASE("where every unit has a slot it has the size of the unit, also where units are uneven: to the byte") {
     using lockstep::parallel::Reshard;
     auto three   = llama;
     three.layers = 3;

@@ -24,6 +24,7 @@ struct OtherRanks {
     };
     void* object = nullptr;
     Verbs verbs;
+    bool  reported = false;  // this rank has said that it has waited too long
 
     bool known() const noexcept { return object != nullptr; }
 

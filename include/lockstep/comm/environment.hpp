@@ -16,6 +16,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/watchdog.hpp"
@@ -136,9 +137,10 @@ private:
         std::string const missing = watchdog_->missing(number);
         std::string const text    = sentence + ", " + missing + watchdog_->report(number);
         if (!runs_ || std::exchange(told_, true)) return text;
-        print(text, false);  // now: what this rank leaves may take its time
-        if (last_words) last_words();
         if (farewell.count() != 0) leave_in_time();
+        print(text, false);  // now: what this rank leaves may take its time
+        other_ranks.reported = true;
+        if (last_words) last_words();
         return text;
     }
 

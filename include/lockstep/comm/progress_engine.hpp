@@ -106,7 +106,7 @@ public:
             }
             if (!(unwinding && has_abandoned)) wait_all();
         } catch (std::exception const& error) {
-            bool const told = raised_ || std::uncaught_exceptions() > 0;
+            bool const told = raised_ || std::uncaught_exceptions() > 0 || other_ranks.reported;
             if (!told) {
                 std::fprintf(stderr, "%s\n", error.what());
                 std::fflush(nullptr);

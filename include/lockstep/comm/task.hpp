@@ -47,7 +47,9 @@ struct Subject {
                                                       : observe::Event::reduction_wait;
     }
     observe::Event progress() const noexcept {
-        return collective == Collective::all_gather ? observe::Event::gather_progress : observe::Event::reduction_progress;
+        return collective == Collective::sum          ? observe::Event::sum_progress
+               : collective == Collective::all_gather ? observe::Event::gather_progress
+                                                      : observe::Event::reduction_progress;
     }
 };
 

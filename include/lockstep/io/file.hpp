@@ -175,7 +175,10 @@ public:
         ::flock(descriptor_.number(), LOCK_EX | LOCK_NB);  // where there are locks; see remove_left_over
     }
     ReplacingFile(ReplacingFile&& other) noexcept
-        : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), descriptor_(std::move(other.descriptor_)) {}
+        : path_(std::move(other.path_)),
+          temporary_(std::exchange(other.temporary_, {})),
+          descriptor_(std::move(other.descriptor_)),
+          lock_(std::move(other.lock_)) {}
     ReplacingFile& operator=(ReplacingFile&&) = delete;
     ~ReplacingFile() {
         if (!temporary_.empty()) ::unlink(temporary_.c_str());
@@ -198,6 +201,7 @@ public:
     void finish() {
         if (descriptor_.number() < 0) return;
         if (::fsync(descriptor_.number()) != 0) fail("writing to disk failed");
+        lock_ = detail::Descriptor(::dup(descriptor_.number()));  // until the file has its name
         if (descriptor_.close() != 0) fail("closing failed");
     }
 
@@ -206,6 +210,7 @@ public:
         finish();
         if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming the finished file failed");
         temporary_.clear();
+        lock_.close();
         std::filesystem::path const directory = path_.has_parent_path() ? path_.parent_path() : ".";
         detail::Descriptor const    folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (folder.number() >= 0 && ::fsync(folder.number()) != 0 && errno != EINVAL) fail("writing its directory to disk failed");
@@ -215,7 +220,7 @@ private:
     [[noreturn]] void fail(std::string_view what) const { input_error(name(), ": ", what, ": ", detail::system_reason()); }
 
     std::filesystem::path path_, temporary_;
-    detail::Descriptor    descriptor_;
+    detail::Descriptor    descriptor_, lock_;
 };
 
 /// A directory made with its parents where missing, and their names brought to the disk. Without `keep` those that were made and are still

@@ -26,36 +26,37 @@ constexpr std::string_view name(Activity activity) noexcept {
 /// this rank's part may travel), the span from started to finished on the wire, and each wait of the step's thread for it. Where no thread
 /// of its own moves them on, the step's thread does, in spans of progress: `index` is then that of the most urgent one.
 enum class Event : std::uint8_t {
-    batch_wait,        // for the next batch
-    forward,           // of a unit; part: micro-step
-    backward,          // of a unit; part: micro-step
-    merge,             // partial sums of gradients added up; part: micro-step
-    acquire,           // weights of a unit made readable: waiting and all else that this takes
-    bucket_ready,      // instant: the last gradient of a bucket is there
-    submit,            // a bucket handed over to be reduced
-    norm,              // squares of the gradients
-    clip,              // the verdict
-    update,            // of the owned parameters
-    publish,           // the new weights become those that are read
-    version,           // instant; index: the version that begins
-    drain,             // what is still on its way waited for
-    step,              // all of a step; index: the version it ends with
-    memory,            // instant; index: a category, or `arena_in_use`; bytes: held from here on
-    gather_issued,     // AllGather of a unit's weights; part: which copy
-    gather,            //
-    gather_wait,       //
-    gather_progress,   // moved on by the step's thread
-    reduction_issued,  // of a bucket; part: which stage, where there are several
-    reduction,         //
-    reduction_wait,    //
-    reduction_progress,
-    sum_issued,  // of integers that all ranks agree on
-    sum,         //
-    sum_wait,    //
-    agreement,   // with the other ranks, outside of the engine: together, agree, evaluation
+    batch_wait,          // for the next batch
+    forward,             // of a unit; part: micro-step
+    backward,            // of a unit; part: micro-step
+    merge,               // partial sums of gradients added up; part: micro-step
+    acquire,             // weights of a unit made readable: waiting and all else that this takes
+    bucket_ready,        // instant: the last gradient of a bucket is there
+    submit,              // a bucket handed over to be reduced
+    norm,                // squares of the gradients
+    clip,                // the verdict
+    update,              // of the owned parameters
+    publish,             // the new weights become those that are read
+    version,             // instant; index: the version that begins
+    drain,               // what is still on its way waited for
+    step,                // all of a step; index: the version it ends with
+    memory,              // instant; index: a category, or `arena_in_use`; bytes: held from here on
+    gather_issued,       // AllGather of a unit's weights; part: which copy
+    gather,              //
+    gather_wait,         //
+    gather_progress,     // moved on by the step's thread
+    reduction_issued,    // of a bucket; part: which stage, where there are several
+    reduction,           //
+    reduction_wait,      //
+    reduction_progress,  //
+    sum_issued,          // of integers that all ranks agree on
+    sum,                 //
+    sum_wait,            //
+    sum_progress,        //
+    agreement,           // with the other ranks, outside of the engine: together, agree, evaluation
 };
 
-inline constexpr std::size_t events = 27;
+inline constexpr std::size_t events = 28;
 
 constexpr std::string_view name(Event event) noexcept {
     constexpr std::array<std::string_view, events> names{"batch wait",
@@ -72,18 +73,19 @@ constexpr std::string_view name(Event event) noexcept {
                                                          "version",
                                                          "drain",
                                                          "step",
-                                                         "memory",
+                                                         "memory",  //
                                                          "AllGather issued",
                                                          "AllGather",
                                                          "AllGather wait",
-                                                         "AllGather progress",
+                                                         "AllGather progress",  //
                                                          "Reduction issued",
                                                          "Reduction",
                                                          "Reduction wait",
-                                                         "Reduction progress",
+                                                         "Reduction progress",  //
                                                          "Sum issued",
                                                          "Sum",
                                                          "Sum wait",
+                                                         "Sum progress",
                                                          "agreement"};
     return names[static_cast<std::size_t>(event)];
 }
@@ -104,6 +106,7 @@ constexpr Activity activity_of(Event event) noexcept {
         case Event::reduction_wait:
         case Event::reduction_progress:
         case Event::sum_wait:
+        case Event::sum_progress:
         case Event::agreement:
             return Activity::gradients_wait;
         case Event::norm:
@@ -127,6 +130,10 @@ constexpr bool is_issue(Event event) noexcept {
 constexpr bool is_transfer(Event event) noexcept { return event == Event::gather || event == Event::reduction || event == Event::sum; }
 constexpr bool is_wait(Event event) noexcept {
     return event == Event::gather_wait || event == Event::reduction_wait || event == Event::sum_wait;
+}
+
+constexpr bool is_progress(Event event) noexcept {
+    return event == Event::gather_progress || event == Event::reduction_progress || event == Event::sum_progress;
 }
 
 /// The issue that belongs to a transfer or a wait.

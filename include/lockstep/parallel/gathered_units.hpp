@@ -41,7 +41,7 @@ public:
             slot->last_use = ++clock_;
         });
 
-        bool const     ends = unit == 0 && previous_.phase == phase && previous_.unit != 0 && previous_.unit != none;
+        bool const ends = unit == 0 && phase != Phase::forward && previous_.phase == phase && previous_.unit != 0 && previous_.unit != none;
         Schedule const schedule{unit, phase, layers_, ends};
         previous_         = {unit, phase};
         std::size_t ahead = 0;
@@ -109,7 +109,7 @@ private:
         std::uint64_t                              last_use = 0;
     };
 
-    /// The order of use: root, blocks 1..L, root; then in training root, L..1, root.
+    /// The order of use: root, blocks 1..L; then in training root, L..1, root, in evaluation the root again.
     struct Schedule {
         std::size_t unit   = none;
         Phase       phase  = Phase::evaluate;
@@ -118,7 +118,7 @@ private:
 
         Use after(std::size_t q) const noexcept {
             if (unit == none) return {};
-            if (ends) return phase == Phase::forward && q <= layers ? Use{layers + 1 - q, Phase::backward} : Use{};
+            if (ends) return {};
             if (phase == Phase::backward) return {unit == 0 ? (q <= layers ? layers + 1 - q : none) : (q < unit ? unit - q : none), phase};
             std::size_t const position = unit + q;
             if (position <= layers) return {position, phase};

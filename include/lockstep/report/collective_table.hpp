@@ -53,12 +53,12 @@ struct Waiting {
     observe::Nanoseconds begin = 0, end = 0;
 };
 
-/// When the step's thread waited for collectives, whichever: in order, none overlaps another.
+/// When the step's thread waited for collectives, or moved them on, whichever: in order, none overlaps another.
 inline std::vector<Waiting> waiting_of(Recording::Rank const& rank) {
     std::vector<Waiting> all, merged;
     if (rank.threads.empty()) return all;
     for (observe::Record const& r : rank.threads[step_thread(rank)].records)
-        if (is_wait(r.event)) all.push_back({r.begin, r.end});
+        if (is_wait(r.event) || is_progress(r.event)) all.push_back({r.begin, r.end});
     std::sort(all.begin(), all.end(), [](Waiting const& a, Waiting const& b) { return a.begin < b.begin; });
     for (Waiting const& w : all)
         if (merged.empty() || merged.back().end < w.begin)

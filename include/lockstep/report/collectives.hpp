@@ -23,6 +23,7 @@ inline std::string label(observe::Record const& r, std::vector<std::string> cons
         case Event::gather_issued:
         case Event::gather:
         case Event::gather_wait:
+        case Event::gather_progress:
             return what + unit();
         case Event::bucket_ready:
             return "bucket " + std::to_string(r.index) + " ready";
@@ -30,6 +31,7 @@ inline std::string label(observe::Record const& r, std::vector<std::string> cons
         case Event::reduction_issued:
         case Event::reduction:
         case Event::reduction_wait:
+        case Event::reduction_progress:
             return what + " bucket " + std::to_string(r.index);
         case Event::step:
         case Event::version:
