@@ -195,7 +195,10 @@ TEST_CASE("an error that all ranks see leaves its position saved, unless the wei
     Words const wild{"--data",      text,   "--layers", "2", "--heads", "2",   "--dim",        "32", "--seq",  "16", "--global-batch", "12",
                      "--precision", "fp32", "--sample", "0", "--save",  saved, "--save-every", "1",  "--keep", "1"};
     run_well(1, wild + Words{"--lr", "1e-3", "--steps", "1"});
-    check_one_line(run(1, wild + Words{"--lr", "3e38", "--steps", "5", "--resume", saved}), 4, {"weights: expected finite numbers"});
+    check_one_line(run(1, wild + Words{"--lr", "3e38", "--steps", "2", "--resume", saved}), 4, {"weights: expected finite numbers"});
+    CHECK(newest(saved) == saved + "/step-0000000001");
+    Words const on{"--lr", "3e38", "--steps", "5", "--max-skips", "3", "--resume", saved};  // steps behind the bad one
+    check_one_line(run(1, wild + on), 4, {"3 steps in a row were skipped at version 2"});
     CHECK(newest(saved) == saved + "/step-0000000001");
 }
 

@@ -134,7 +134,7 @@ def flag_cases(cases):
     for flag in ("--eps", "--timeout"):
         cases.add(f"flags {flag}", "zero", {flag: "0"}, [flag, "a number from", "found 0"])
     for flag in CHOICES:
-        for breaks, value in {"an unknown word": "other", "an empty value": "", "a number": "1", "capitals": "AUTO"}.items():
+        for breaks, value in {"an unknown word": "other", "an empty value": "", "a number": "0", "capitals": "AUTO"}.items():
             cases.add(f"flags {flag}", breaks, {flag: value}, [flag, "|", value or "nothing"])
         cases.add(f"flags {flag}", "no value", {flag: None}, [flag, "expected a value", "none"], [flag])
     for flag in NAMES + ["--prompt"]:

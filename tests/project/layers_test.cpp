@@ -35,7 +35,7 @@ std::set<std::string> const contracts{"data/batch.hpp", "nn/module.hpp", "nn/mod
 std::map<std::string, std::set<std::string>> const doors{
     {"xtensor/", {"tensor"}},    {"xtensor-", {"tensor"}},   {"xtl/", {"tensor"}},   {"tbb/", {"runtime"}},
     {"oneapi/", {"runtime"}},    {"mpi", {"comm"}},          {"xsimd/", {"kernel"}}, {"immintrin.h", {"kernel"}},
-    {"x86intrin.h", {"kernel"}}, {"arm_neon.h", {"kernel"}}, {"nlohmann/", {"io"}},
+    {"x86intrin.h", {"kernel"}}, {"arm_neon.h", {"kernel"}}, {"nlohmann/", {"io"}},  {"sanitizer/", {"tensor"}},
 };
 
 /// Headers of the system that any room may include.
