@@ -82,7 +82,7 @@ TEST_CASE("a drift is found once it exceeds the errors, and relates later times"
 }
 
 TEST_CASE("relations are renewed after 1, 2, 4, 8, ... steps") {
-    ShiftedClock const         hand{.shift = 1'000'000'000 * world().rank()};
+    ShiftedClock const         hand{.shift = Nanoseconds{1'000'000'000} * world().rank()};
     observe::Timeline          own(hand.clock());
     observe::UseTimeline const use(own);
     comm::ClockAlignment       alignment(world());
