@@ -122,6 +122,7 @@ TEST_CASE("metrics, a trace or a report that can no longer be written cost thems
     }
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // which needs terabytes of addresses
 TEST_CASE("memory that a process may not have is named before anything is made") {
     Place const place;
     Limit const limit(RLIMIT_AS, rlim_t{3} << 30);
@@ -130,6 +131,7 @@ TEST_CASE("memory that a process may not have is named before anything is made")
                                    "--global-batch", "12"}),
                        2, {"--dim", "fits into the ", "ulimit -v", "found a need of at least 4.5"});
 }
+#endif
 
 TEST_CASE("training data that somebody cuts during the run end it with one line that names the file") {
     Place const       place;
