@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "lockstep/core/random.hpp"
+#include "lockstep/data/batch.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
+#include "lockstep/state/model_sizes.hpp"
 #include "lockstep/tensor/row_stride.hpp"
 #include "lockstep/tensor/view.hpp"
 
@@ -101,5 +104,29 @@ struct Weight {
     }
     state::Matrix<float> gradient() const { return {masters.get(), map}; }
 };
+
+/// Sequences of random tokens, each labelled with the next one.
+class RandomBatch {
+public:
+    RandomBatch(std::size_t sequences, state::ModelSizes const& sizes)
+        : sequences_(sequences), length_(sizes.sequence), ids_(sequences * sizes.sequence + 1) {
+        for (std::size_t i = 0; i < ids_.size(); ++i) ids_[i] = static_cast<std::int32_t>(random_bits({1, 1, 0}, i) % sizes.vocab);
+    }
+    data::Batch view() const {
+        std::span<std::int32_t const> const ids(ids_);
+        return {.sequences    = sequences_,
+                .length       = length_,
+                .first_sample = 0,
+                .tokens       = ids.first(ids.size() - 1),
+                .labels       = ids.last(ids.size() - 1)};
+    }
+
+private:
+    std::size_t               sequences_, length_;
+    std::vector<std::int32_t> ids_;
+};
+
+inline constexpr state::ModelSizes shakespeare_cpu{
+    .layers = 4, .heads = 4, .kv_heads = 4, .dim = 128, .ffn = 512, .vocab = 256, .sequence = 64};
 
 }  // namespace lockstep::bench

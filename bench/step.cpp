@@ -10,7 +10,6 @@
 #include <chrono>
 #include <vector>
 
-#include "lockstep/core/random.hpp"
 #include "lockstep/kernel/peak.hpp"
 #include "lockstep/nn/gpt2.hpp"
 #include "lockstep/optim/adamw.hpp"
@@ -27,23 +26,18 @@ using Model = nn::Gpt2<tensor::ArenaStorage>;
 using Step  = Trainer<Model, precision::Bf16, optim::AdamW, parallel::Single>;
 
 void step(benchmark::State& state, state::ModelSizes const& sizes, std::size_t batch, std::size_t micro_batch) {
-    Step                      trainer(sizes, {.weight_decay = 0.1}, {.micro_batch = micro_batch});
-    runtime::Threads          threads(runtime::threads_for(1));
-    std::size_t const         tokens = batch * sizes.sequence;
-    std::vector<std::int32_t> ids(tokens + 1);
-    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(random_bits({1, 1, 0}, i) % sizes.vocab);
-    data::Batch const data{.sequences    = batch,
-                           .length       = sizes.sequence,
-                           .first_sample = 0,
-                           .tokens       = std::span(ids).first(tokens),
-                           .labels       = std::span(ids).last(tokens)};
-    auto const        probe = [&] { return threads.run([] { return kernel::measure_peak_flops<precision::bfloat16>(); }); };
-    double const      flop  = plan::flops_per_token(sizes, sizes.sequence) * static_cast<double>(tokens);
-    bench::Samples    samples;
-    StepResult const  warm   = trainer.step(data, 1e-4);
-    double const      once   = bench::seconds([&] { trainer.step(data, 1e-4); });
-    std::size_t const steps  = static_cast<std::size_t>(std::max(1.0, 0.5 / once));
-    double            before = probe();
+    Step                     trainer(sizes, {.weight_decay = 0.1}, {.micro_batch = micro_batch});
+    runtime::Threads         threads(runtime::threads_for(1));
+    std::size_t const        tokens = batch * sizes.sequence;
+    bench::RandomBatch const random(batch, sizes);
+    data::Batch const        data  = random.view();
+    auto const               probe = [&] { return threads.run([] { return kernel::measure_peak_flops<precision::bfloat16>(); }); };
+    double const             flop  = plan::flops_per_token(sizes, sizes.sequence) * static_cast<double>(tokens);
+    bench::Samples           samples;
+    StepResult const         warm   = trainer.step(data, 1e-4);
+    double const             once   = bench::seconds([&] { trainer.step(data, 1e-4); });
+    std::size_t const        steps  = static_cast<std::size_t>(std::max(1.0, 0.5 / once));
+    double                   before = probe();
     for (auto _ : state) {
         double const seconds = bench::seconds([&] {
                                    for (std::size_t i = 0; i < steps; ++i) trainer.step(data, 1e-4);
@@ -59,10 +53,9 @@ void step(benchmark::State& state, state::ModelSizes const& sizes, std::size_t b
     state.counters["peak_bytes"]   = static_cast<double>(warm.memory.held.total);
 }
 
-constexpr state::ModelSizes shakespeare_cpu{.layers = 4, .heads = 4, .kv_heads = 4, .dim = 128, .ffn = 512, .vocab = 256, .sequence = 64};
 constexpr state::ModelSizes shakespeare{.layers = 6, .heads = 6, .kv_heads = 6, .dim = 384, .ffn = 1536, .vocab = 256, .sequence = 256};
 
-BENCHMARK_CAPTURE(step, shakespeare - cpu / B : 12 / T : 64, shakespeare_cpu, 12, 12)
+BENCHMARK_CAPTURE(step, shakespeare - cpu / B : 12 / T : 64, bench::shakespeare_cpu, 12, 12)
     ->Name("step/shakespeare-cpu/B:12/T:64")
     ->UseManualTime()
     ->Iterations(7)

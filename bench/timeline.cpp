@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lockstep/comm/environment.hpp"
-#include "lockstep/core/random.hpp"
 #include "lockstep/nn/gpt2.hpp"
 #include "lockstep/optim/adamw.hpp"
 #include "lockstep/parallel/sharded.hpp"
@@ -100,16 +99,10 @@ struct Recorded {
 
 template <class Strategy>
 void step(benchmark::State& state, typename Strategy::Communicator const& ranks) {
-    state::ModelSizes const   sizes{.layers = 4, .heads = 4, .kv_heads = 4, .dim = 128, .ffn = 512, .vocab = 256, .sequence = 64};
-    std::size_t const         batch = 12, tokens = batch * sizes.sequence;
-    std::vector<std::int32_t> ids(tokens + 1);
-    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(random_bits({1, 1, 0}, i) % sizes.vocab);
-    data::Batch const data{.sequences    = batch,
-                           .length       = sizes.sequence,
-                           .first_sample = 0,
-                           .tokens       = std::span(ids).first(tokens),
-                           .labels       = std::span(ids).last(tokens)};
-    Step<Strategy>    trainer(sizes, {.weight_decay = 0.1}, ranks, {.micro_batch = batch});
+    std::size_t const        batch = 12;
+    bench::RandomBatch const random(batch, bench::shakespeare_cpu);
+    data::Batch const        data = random.view();
+    Step<Strategy>           trainer(bench::shakespeare_cpu, {.weight_decay = 0.1}, ranks, {.micro_batch = batch});
     for (int i = 0; i < 5; ++i) trainer.step(data, 1e-4);
     Recorded recorded;
     trainer.step(data, 1e-4);

@@ -17,7 +17,7 @@ std::string describe_accumulation(Settings const& s, AnyTrainer const& trainer) 
     std::size_t const                      group = s.strategy == Strategy::hybrid ? s.parallel.shard_group : trainer.ranks();
     ls::parallel::UnitShards const         shards(units, group, trainer.rank() % group);
     std::size_t const                      steps   = s.global_batch / trainer.ranks() / s.micro_batch;
-    std::size_t const                      element = s.parallel.wire == ls::comm::Wire::bf16 ? 2 : sizeof(float);
+    std::size_t const                      element = ls::parallel::wire_bytes<float>(s.parallel.wire.value_or(ls::comm::Wire::fp32));
     auto const                             costs   = [&](Accumulate where) {
         ls::parallel::Options options = s.parallel;
         options.accumulate            = where;
