@@ -37,12 +37,13 @@ double processor_seconds(F&& f) {
     return now() - begin;
 }
 
-/// FLOP/s of this core in a loop without loads and stores, by the fastest unit in use for products of T: tiles for bfloat16 where there are
-/// any, else fp32 multiply-adds. Takes up to a millisecond.
+/// FLOP/s of this core in a loop without loads and stores, by the unit in use for products of T: for bfloat16 tiles or vectors of pairs
+/// where the kernels use them, else fp32 multiply-adds. Takes up to a millisecond.
 template <class T>
 double core_flop_per_s() {
     auto const rate = []<class Probe>(Probe) { return Probe::flop / processor_seconds([] { benchmark::DoNotOptimize(Probe::run()); }); };
     if (std::same_as<T, precision::bfloat16> && kernel::isa() == kernel::Isa::amx) return rate(kernel::TileProbe{});
+    if (std::same_as<T, precision::bfloat16> && kernel::isa() == kernel::Isa::avx512) return rate(kernel::PairProbe{});
     return rate(kernel::FmaProbe{});
 }
 

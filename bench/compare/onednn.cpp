@@ -1,4 +1,4 @@
-// Products of a linear layer in bf16: ours on tiles against oneDNN's, one thread each, on the same shapes in turns. oneDNN may choose the
+// Products of a linear layer in bf16: ours in tiles against oneDNN's, one thread each, on the same shapes in turns. oneDNN may choose the
 // layout of the weights (its fastest way), which it does not have to pay for here; ours reads the copies that the update writes.
 // Counters, medians: flop_per_s, of_peak (ratio to the tile probe beside it), theirs_flop_per_s, and ratio = ours / theirs.
 // M tokens, N outputs, K inputs for forward and input gradient; for the weight gradient the result is M x N, summed over K tokens.
@@ -119,8 +119,8 @@ int main(int argc, char** argv) {
     omp_set_num_threads(1);  // of oneDNN
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-    if (kernel::isa() != kernel::Isa::amx) {
-        std::puts("skipped: this machine has no tiles");
+    if (!kernel::uses_tiles()) {
+        std::puts("skipped: on this machine the kernels for bfloat16 do not compute in tiles");
         return 0;
     }
     for (Sizes s : {Sizes{1024, 768, 768}, Sizes{1024, 3072, 768}, Sizes{1024, 768, 3072}}) {

@@ -201,11 +201,12 @@ private:
 #else
         constexpr bool wide = false;
 #endif
-        if (also_.isa == "avx512" && !(wide && ls::kernel::arch::has_avx512()))
+        if (also_.isa == "avx512" && ls::kernel::best_isa(Isa::avx512) != Isa::avx512 && !(wide && ls::kernel::arch::has_avx512()))
             ls::input_error("--isa: expected what this machine has and this program was compiled for, found avx512");
         if (also_.isa == "avx2" && wide)
             ls::input_error("--isa: expected another family in a program that was compiled for AVX-512, found avx2");
         if (also_.isa == "avx2" && !ls::kernel::arch::has_avx2_fma()) ls::input_error("--isa: expected what this machine has, found avx2");
+        if (also_.isa == "avx512") return ls::kernel::best_isa(Isa::avx512);
         return also_.isa == "scalar" ? Isa::scalar : also_.isa == "amx" ? Isa::amx : Isa::simd;
     }
 

@@ -16,6 +16,7 @@
 #include "lockstep/kernel/arch/amx_attention_backward.hpp"
 #include "lockstep/kernel/arch/scalar_attention.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
+#include "tile_unit.hpp"
 
 namespace amx_attention_test {
 
@@ -28,12 +29,6 @@ AttentionDropout const none{};
 AttentionDropout const third{.probability = 0.3f, .key = {.seed = 5, .purpose = 9, .step = 3}, .first_sample = 21};
 
 constexpr double canary = -77;
-
-bool tiles() {
-    if (arch::has_amx()) return true;
-    MESSAGE("skipped: this machine or its operating system does not offer AMX tiles");
-    return false;
-}
 
 /// Values that are exact in bfloat16, so that the reference sees the same input.
 Numbers random_numbers(std::size_t count, std::uint32_t purpose) {
@@ -157,7 +152,8 @@ Numbers part_of(Numbers const& numbers, std::size_t parts, std::size_t part) {
 }
 
 TEST_CASE("attention on tiles agrees with dense matrices in double for any length and head size") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     for (std::size_t T : {1u, 15u, 16u, 17u, 31u, 33u, 37u, 64u, 65u, 100u, 200u})
         for (std::size_t D : {8u, 15u, 20u, 32u, 64u, 80u, 128u}) {
             compare_with_reference({1, T, 2, 2, D}, none, 0);
@@ -166,14 +162,16 @@ TEST_CASE("attention on tiles agrees with dense matrices in double for any lengt
 }
 
 TEST_CASE("attention on tiles agrees with dense matrices where tasks and spans end within a sequence") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     compare_with_reference({1, 600, 1, 1, 32}, none, 0);
     compare_with_reference({2, 321, 2, 1, 16}, third, 3);
     compare_with_reference({3, 70, 6, 2, 24}, third, 0);
 }
 
 TEST_CASE("attention on tiles agrees with the plain loops") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     AttentionShape const s{2, 131, 4, 2, 48};
     auto const           x  = random_numbers(s.rows() * s.qkv_columns(), 1);
     auto const           dy = random_numbers(s.rows() * s.out_columns(), 2);
@@ -186,7 +184,8 @@ TEST_CASE("attention on tiles agrees with the plain loops") {
 }
 
 TEST_CASE("attention on tiles gives the same bits on any number of threads") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     AttentionShape const s{1, 600, 4, 2, 24};
     auto const           x  = random_numbers(s.rows() * s.qkv_columns(), 1);
     auto const           dy = random_numbers(s.rows() * s.out_columns(), 2);
@@ -202,7 +201,8 @@ TEST_CASE("attention on tiles gives the same bits on any number of threads") {
 }
 
 TEST_CASE("on tiles a sequence gets the same bits wherever it stands in a batch") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     AttentionShape const s{5, 300, 2, 1, 20}, one{1, 300, 2, 1, 20};
     auto const           x  = random_numbers(s.rows() * s.qkv_columns(), 1);
     auto const           dy = random_numbers(s.rows() * s.out_columns(), 2);
@@ -225,7 +225,8 @@ TEST_CASE("on tiles a sequence gets the same bits wherever it stands in a batch"
 }
 
 TEST_CASE("on tiles a token changes nothing before it") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     AttentionShape const s{1, 150, 2, 2, 16};
     auto const           x  = random_numbers(s.rows() * s.qkv_columns(), 1);
     auto const           dy = random_numbers(s.rows() * s.out_columns(), 2);
@@ -241,7 +242,8 @@ TEST_CASE("on tiles a token changes nothing before it") {
 }
 
 TEST_CASE("on tiles logits that grow to 1e4 and more leave the softmax finite and right") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     AttentionShape const s{1, 250, 2, 1, 16};
     auto const           dy = random_numbers(s.rows() * s.out_columns(), 2);
     // Keys that grow along the sequence make later scores exceed all before them again and again.
@@ -272,7 +274,8 @@ TEST_CASE("on tiles logits that grow to 1e4 and more leave the softmax finite an
 }
 
 TEST_CASE("on tiles NaN and infinity in one sequence stay in it") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     AttentionShape const s{2, 70, 2, 2, 32};
     auto                 x  = random_numbers(s.rows() * s.qkv_columns(), 1);
     auto const           dy = random_numbers(s.rows() * s.out_columns(), 2);
@@ -291,7 +294,8 @@ TEST_CASE("on tiles NaN and infinity in one sequence stay in it") {
 }
 
 TEST_CASE("on tiles dropout drops the weights that its key names, forward and backward") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     // Equal scores, one-hot values and gradients: out(t, k) and dv(k, t) are factor(t, k) / (t + 1).
     for (std::size_t T : {50u, 64u, 101u}) {
         for (std::uint64_t first : {std::uint64_t{21}, (std::uint64_t{1} << 40) + 3}) {
@@ -323,7 +327,8 @@ TEST_CASE("on tiles dropout drops the weights that its key names, forward and ba
 }
 
 TEST_CASE("attention on tiles refuses heads that are too large") {
-    if (!tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     AttentionShape const s{1, 2, 1, 1, 129};
     Run                  run(s, Numbers(s.rows() * s.qkv_columns()), Numbers(s.rows() * s.out_columns()), 0);
     CHECK_THROWS_WITH_AS(run.forward(arch::amx{}, none), "attention: the tile kernels take heads of at most 128 elements, found 129",

@@ -13,8 +13,9 @@
 #include "lockstep/kernel/arch/amx_gemm.hpp"
 #include "lockstep/kernel/arch/amx_weight_grad.hpp"
 #include "lockstep/kernel/gemm.hpp"
-#include "lockstep/kernel/tile_peak.hpp"
+#include "lockstep/kernel/probes.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
+#include "tile_unit.hpp"
 
 namespace amx_gemm_test {
 
@@ -57,12 +58,6 @@ namespace arch = kernel::arch;
 struct Sizes {
     std::size_t N, M, K;
 };
-
-bool no_tiles() {
-    if (arch::has_amx()) return false;
-    MESSAGE("skipped: this machine has no tiles");
-    return true;
-}
 
 std::vector<Sizes> awkward() {
     std::vector<std::size_t> const sizes{1, 15, 16, 17, 31, 33, 47, 65, 100, 200};
@@ -225,7 +220,8 @@ void compare_weight_grad(Sizes s, std::size_t gap) {
 }
 
 TEST_CASE("forward products of awkward sizes have the sums of double, whatever follows them") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     for (Sizes s : awkward())
         for (std::size_t gap : {0u, 7u, 32u}) {
             compare_forward<float, bfloat16>(s, gap);
@@ -234,7 +230,8 @@ TEST_CASE("forward products of awkward sizes have the sums of double, whatever f
 }
 
 TEST_CASE("input gradients of awkward sizes have the sums of double") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     for (Sizes s : awkward())
         for (std::size_t gap : {0u, 7u, 32u}) {
             compare_input_grad<bfloat16>(s, gap);
@@ -243,14 +240,16 @@ TEST_CASE("input gradients of awkward sizes have the sums of double") {
 }
 
 TEST_CASE("weight and bias gradients of awkward sizes are added to what was there, and padding stays zero") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     for (Sizes s : awkward())
         for (std::size_t gap : {0u, 7u}) compare_weight_grad(s, gap);
     compare_weight_grad({2200, 40, 70}, 0);  // several chunks of tokens
 }
 
 TEST_CASE("the number of threads does not change a bit") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     for (Sizes s : {Sizes{1100, 500, 260}, Sizes{515, 300, 1200}}) {
         std::size_t const           N = s.N, M = s.M, K = s.K;
         Rows<bfloat16> const        x(N, K, 0, 1), dy(N, M, 0, 3);
@@ -279,7 +278,8 @@ TEST_CASE("the number of threads does not change a bit") {
 }
 
 TEST_CASE("a row depends neither on the rows beside it nor on where the results go") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     std::size_t const    M = 70, K = 1190;
     Rows<bfloat16> const x(430, K, 2, 1), dy(430, M, 58, 2);
     Weight const         w(M, K, 3);
@@ -303,7 +303,8 @@ TEST_CASE("a row depends neither on the rows beside it nor on where the results 
 }
 
 TEST_CASE("what lies around the inputs reaches no result, though it be NaN") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     float const nan = std::numeric_limits<float>::quiet_NaN();
     for (Sizes s : {Sizes{33, 40, 50}, Sizes{64, 33, 64}, Sizes{5, 64, 1000}}) {
         std::size_t const    N = s.N, M = s.M, K = s.K;
@@ -324,7 +325,8 @@ TEST_CASE("what lies around the inputs reaches no result, though it be NaN") {
 }
 
 TEST_CASE("infinity in an input shows in its rows only, and never in the padding of a gradient") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     std::size_t const N = 40, M = 33, K = 50;
     Rows<bfloat16>    x(N, K, 0, 1), dy(N, M, 0, 2);
     Weight            w(M, K, 3), dw(M, K, 4);
@@ -343,7 +345,8 @@ TEST_CASE("infinity in an input shows in its rows only, and never in the padding
 }
 
 TEST_CASE("gelu keeps NaN and is flat far from zero") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     std::size_t const  K = 1;
     std::vector<float> values{-1e30f, -90.0f, -3.0f, -0.0f, 1e-20f, 2.0f, 90.0f, 1e30f, std::numeric_limits<float>::quiet_NaN()};
     Rows<bfloat16>     x(values.size(), K, 0, 1), pre(values.size(), 1, 0, 2), y(values.size(), 1, 0, 3);
@@ -360,9 +363,10 @@ TEST_CASE("gelu keeps NaN and is flat far from zero") {
     CHECK(std::isnan(y(values.size() - 1, 0)));
 }
 
-TEST_CASE("the probe of the tiles multiplies zeros") {
-    if (no_tiles()) return;
-    CHECK(kernel::TileProbe::run() == 0.0f);
+TEST_CASE("the probes compute") {
+    CHECK(std::isfinite(kernel::FmaProbe::run()));
+    if (kernel::available(kernel::Isa::avx512)) CHECK(kernel::PairProbe::run() > 0.0f);
+    if (kernel::available(kernel::Isa::amx)) CHECK(kernel::TileProbe::run() == 0.0f);  // it multiplies zeros
 }
 
 #endif
@@ -372,7 +376,7 @@ TEST_CASE("products of weights in both copies are the same through the front doo
     for (Sizes s : {Sizes{33, 65, 100}, Sizes{16, 31, 47}, Sizes{1, 1, 1}, Sizes{64, 96, 32}}) {
         Rows<bfloat16> const x(s.N, s.K, 7, 1), dy(s.N, s.M, 7, 3);
         Weight const         w(s.M, s.K, 2);
-        for (kernel::Isa isa : {kernel::Isa::scalar, kernel::Isa::simd, kernel::Isa::amx}) {
+        for (kernel::Isa isa : {kernel::Isa::scalar, kernel::Isa::simd, kernel::Isa::avx512, kernel::Isa::amx}) {
             if (!kernel::available(isa)) continue;
             kernel::use(isa);
             Rows<float> y(s.N, s.M, 0, 4), dx(s.N, s.K, 0, 5);

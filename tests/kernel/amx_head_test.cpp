@@ -11,6 +11,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernel/head_loss.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
+#include "tile_unit.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -19,12 +20,6 @@ namespace amx_head_test {
 using namespace lockstep;
 using kernel::packed_layout;
 using precision::bfloat16;
-
-bool no_tiles() {
-    if (kernel::arch::has_amx()) return false;
-    MESSAGE("skipped: this machine has no tiles");
-    return true;
-}
 
 double uniform(std::uint32_t purpose, std::size_t i) { return 2.0 * unit_interval(random_bits({9, purpose, 0}, i)) - 1.0; }
 
@@ -69,10 +64,7 @@ struct Case {
         pack();
     }
 
-    void pack() {
-        kernel::use(kernel::Isa::amx);
-        kernel::write_weight_copies<float, bfloat16>(true, masters, forward, backward);
-    }
+    void pack() { kernel::write_weight_copies<float, bfloat16>(true, masters, forward, backward); }
 
     state::Matrix<bfloat16 const> w() const { return {forward.data(), map.reordered(state::TileOrder::column_pairs)}; }
     state::Matrix<bfloat16 const> w_input_grad() const { return {backward.data(), map.reordered(state::TileOrder::row_pairs)}; }
@@ -173,7 +165,8 @@ bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
 }
 
 TEST_CASE("losses and gradients of awkward sizes are those of double") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     std::vector<std::size_t> const sizes{1, 15, 16, 17, 31, 33, 47, 65, 100, 1000};
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         std::size_t const a = sizes[i], b = sizes[(3 * i + 1) % 10], c = sizes[(7 * i + 2) % 10];
@@ -187,7 +180,8 @@ TEST_CASE("losses and gradients of awkward sizes are those of double") {
 }
 
 TEST_CASE("TRAPS 20: logits 1000, 0 and a uniform distribution over 50257") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     Case two(2, 2, 1);
     two.masters[two.map(0, 0)] = 1000.0f;
     two.masters[two.map(1, 0)] = 0.0f;
@@ -206,7 +200,8 @@ TEST_CASE("TRAPS 20: logits 1000, 0 and a uniform distribution over 50257") {
 }
 
 TEST_CASE("logits that grow far beyond the first ones, and fall far below, keep losses and gradients right") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     for (double const step : {0.5, -0.5, 3.0}) {
         CAPTURE(step);
         Case k(37, 1300, 2);
@@ -232,7 +227,8 @@ TEST_CASE("logits that grow far beyond the first ones, and fall far below, keep 
 }
 
 TEST_CASE("the number of threads does not change a bit") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     for (auto const& [N, V, C] : {std::array<std::size_t, 3>{700, 1700, 400}, {130, 65, 96}, {65, 5000, 70}}) {
         std::vector<Case> runs;
         for (int threads : {1, 2, 3}) {
@@ -254,7 +250,8 @@ TEST_CASE("the number of threads does not change a bit") {
 }
 
 TEST_CASE("a token's loss and gradient depend neither on the tokens beside it nor on the chunk") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     Case whole(300, 1200, 80), parts(300, 1200, 80);
     whole.run_backward(0.5f);
     for (std::size_t begin : {0u, 11u, 64u, 101u, 299u}) {
@@ -270,7 +267,8 @@ TEST_CASE("a token's loss and gradient depend neither on the tokens beside it no
 }
 
 TEST_CASE("NaN and infinity in a used token reach its loss and gradients; an ignored one reaches nothing") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     for (float const bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
         for (std::size_t const vocab : {40u, 600u}) {
             Case k(7, vocab, 20);
@@ -299,7 +297,8 @@ TEST_CASE("NaN and infinity in a used token reach its loss and gradients; an ign
 }
 
 TEST_CASE("a chunk without a valid token has no loss and no gradient") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     Case k(40, 100, 33);
     std::ranges::fill(k.labels, ignored_label);
     std::vector<float> const before = k.dw;
@@ -312,7 +311,8 @@ TEST_CASE("a chunk without a valid token has no loss and no gradient") {
 }
 
 TEST_CASE("a label outside the vocabulary is an error that names its position") {
-    if (no_tiles()) return;
+    ::test::TileUnit const tiles;
+    if (!tiles) return;
     Case k(3, 6, 4);
     k.labels = {0, 6, 1};
     CHECK_THROWS_WITH_AS(k.run_backward(1.0f), "head_loss_backward: label 6 at position 1 is outside the vocabulary of 6", Error);

@@ -33,7 +33,7 @@ void attention_forward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, (
     require_shape("attention", "lse", lse, shape.batch * shape.heads, shape.sequence);
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, X, Y>)
-        if (isa() == Isa::amx && shape.head_size <= arch::tile_head_size)
+        if (uses_tiles() && shape.head_size <= arch::tile_head_size)
             return attention_forward(arch::amx{}, shape, tensor::View<X const, 2>(qkv), out, lse, dropout);
 #endif
     with_arch([&](auto arch) { attention_forward(arch, shape, qkv, out, lse, dropout); });
@@ -57,7 +57,7 @@ void attention_backward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, 
     require_shape("attention", "dqkv", dqkv, shape.rows(), shape.qkv_columns());
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, X, O, DO, DX>)
-        if (isa() == Isa::amx && shape.head_size <= arch::tile_head_size)
+        if (uses_tiles() && shape.head_size <= arch::tile_head_size)
             return attention_backward(arch::amx{}, shape, tensor::View<X const, 2>(qkv), tensor::View<O const, 2>(out),
                                       tensor::View<DO const, 2>(dout), tensor::View<L const, 2>(lse), dqkv, dropout);
 #endif

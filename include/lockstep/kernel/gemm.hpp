@@ -22,7 +22,7 @@ namespace detail {
 /// True where the tile kernels take a weight: bfloat16 in the order that they read.
 template <class Packed, class W>
 bool in_tiles([[maybe_unused]] state::Matrix<W> w) noexcept {
-    return isa() == Isa::amx && Packed::fits(w.map);
+    return uses_tiles() && Packed::fits(w.map);
 }
 
 template <class X, class W, class B, class Y>
@@ -45,10 +45,10 @@ void require_input_grad_shapes(View<DY, 2> dy, state::Matrix<W> w, View<DX, 2> d
 
 /// y = x W^T + bias. Overwrites y. `bias` may be an empty view.
 template <class X, class W, class B, class Y>
-void gemm_forward(View<X, 2> x,     // (N,K)
-                  state::Matrix<W>   w,     // [M,K]
-                  View<B, 1> bias,  // (M) or empty
-                  View<Y, 2> y) {   // (N,M)
+void gemm_forward(View<X, 2>       x,     // (N,K)
+                  state::Matrix<W> w,     // [M,K]
+                  View<B, 1>       bias,  // (M) or empty
+                  View<Y, 2>       y) {         // (N,M)
     detail::require_forward_shapes(x, w, bias, y);
     if (y.size() == 0) return;
 #if LOCKSTEP_TILES
@@ -61,9 +61,9 @@ void gemm_forward(View<X, 2> x,     // (N,K)
 
 /// dx = dy W. Overwrites dx.
 template <class DY, class W, class DX>
-void gemm_input_grad(View<DY, 2> dy,    // (N,M)
-                     state::Matrix<W>    w,     // [M,K]
-                     View<DX, 2> dx) {  // (N,K)
+void gemm_input_grad(View<DY, 2>      dy,  // (N,M)
+                     state::Matrix<W> w,   // [M,K]
+                     View<DX, 2>      dx) {     // (N,K)
     detail::require_input_grad_shapes(dy, w, dx);
     if (dx.size() == 0) return;
 #if LOCKSTEP_TILES
@@ -86,16 +86,16 @@ void bias_grad(View<DY, 2> dy,   // (N,M)
 
 /// dw += dy^T x, db += sum of the rows of dy. `db` may be an empty view. Padding of dw is not touched.
 template <class DY, class X, class G>
-void gemm_weight_grad(View<DY, 2> dy,   // (N,M)
-                      View<X, 2>  x,    // (N,K)
-                      state::Matrix<G>    dw,   // [M,K]
-                      View<G, 1>  db) {  // (M) or empty
+void gemm_weight_grad(View<DY, 2>      dy,  // (N,M)
+                      View<X, 2>       x,   // (N,K)
+                      state::Matrix<G> dw,  // [M,K]
+                      View<G, 1>       db) {      // (M) or empty
     require(dy.extent(0) == x.extent(0) && dy.extent(1) == dw.rows() && x.extent(1) == dw.columns(),
             "gemm_weight_grad: dy (N,M), x (N,K), dw [M,K] expected, found dy (", dy.extent(0), ",", dy.extent(1), "), x (", x.extent(0),
             ",", x.extent(1), "), dw [", dw.rows(), ",", dw.columns(), "]");
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, DY, X> && std::same_as<G, float>)
-        if (isa() == Isa::amx && dw.map.panel_rows() == 32 && dw.map.tile_columns() == 32 && dw.map.order() == state::TileOrder::rows)
+        if (uses_tiles() && dw.map.panel_rows() == 32 && dw.map.tile_columns() == 32 && dw.map.order() == state::TileOrder::rows)
             return gemm_weight_grad(arch::amx{}, View<DY const, 2>(dy), View<X const, 2>(x), dw, db);
 #endif
     if (dw.rows() != 0 && dw.columns() != 0) with_arch([&](auto arch) { gemm_weight_grad(arch, dy, x, dw); });

@@ -22,7 +22,7 @@ struct LogitStorage {
 /// What the kernels in use keep where weights are of type T, and lie as they prefer.
 template <class T>
 LogitStorage logit_storage() noexcept {
-    if (std::same_as<T, precision::bfloat16> && isa() == Isa::amx) return {sizeof(T), true};
+    if (std::same_as<T, precision::bfloat16> && uses_tiles()) return {sizeof(T), true};
     return {sizeof(precision::accumulator<T>), false};
 }
 

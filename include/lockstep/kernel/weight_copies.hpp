@@ -27,7 +27,7 @@ inline constexpr state::MatrixMap input_grad_tile = state::MatrixMap(32, 32, pac
 /// The layout that the kernels in use read best where weights are of type T.
 template <class T>
 state::Layout weight_layout() noexcept {
-    if (std::same_as<T, bfloat16> && isa() == Isa::amx) return packed_layout;
+    if (std::same_as<T, bfloat16> && uses_tiles()) return packed_layout;
     return {};
 }
 
@@ -44,7 +44,7 @@ void write_weight_copies(bool matrix, std::span<Master const> masters, std::span
     std::size_t const tiles = masters.size() / tile_elements;
 #if LOCKSTEP_TILES
     if constexpr (std::same_as<Master, float> && std::same_as<T, bfloat16>)
-        if (isa() == Isa::amx) return arch::pack_master_tiles(masters.data(), tiles, forward.data(), input_grad.data());
+        if (uses_tiles()) return arch::pack_master_tiles(masters.data(), tiles, forward.data(), input_grad.data());
 #endif
     for (std::size_t tile = 0; tile < tiles; ++tile)
         for (std::size_t r = 0; r < tile_side; ++r)

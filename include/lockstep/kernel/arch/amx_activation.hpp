@@ -20,7 +20,7 @@ namespace detail {
 
 /// 1 / (1 + e^(-2u)) for 2u = x (slope + cubic x^2), relative error below 2e-4. A NaN may become a number: what it is multiplied with is
 /// NaN.
-LOCKSTEP_AMX_INLINE __m512 gelu_sigmoid(__m512 x) noexcept {
+LOCKSTEP_AVX512_INLINE __m512 gelu_sigmoid(__m512 x) noexcept {
     constexpr double log2_e = 1.4426950408889634;
     __m512 const     slope  = _mm512_set1_ps(static_cast<float>(-gelu_slope * log2_e)),
                  cubic      = _mm512_set1_ps(static_cast<float>(-gelu_cubic * log2_e));
@@ -39,10 +39,10 @@ LOCKSTEP_AMX_INLINE __m512 gelu_sigmoid(__m512 x) noexcept {
 }  // namespace detail
 
 /// x * sigmoid(2u).
-LOCKSTEP_AMX_INLINE __m512 gelu(__m512 x) noexcept { return _mm512_mul_ps(x, detail::gelu_sigmoid(x)); }
+LOCKSTEP_AVX512_INLINE __m512 gelu(__m512 x) noexcept { return _mm512_mul_ps(x, detail::gelu_sigmoid(x)); }
 
 /// The derivative of gelu at x: s + x s (1 - s) (slope + 3 cubic x^2).
-LOCKSTEP_AMX_INLINE __m512 gelu_slope_at(__m512 x) noexcept {
+LOCKSTEP_AVX512_INLINE __m512 gelu_slope_at(__m512 x) noexcept {
     __m512 const slope = _mm512_set1_ps(static_cast<float>(gelu_slope)), cubic = _mm512_set1_ps(static_cast<float>(3 * gelu_cubic));
     __m512 const s = detail::gelu_sigmoid(x), xs = _mm512_mul_ps(x, s);
     __m512 const inner = _mm512_fmadd_ps(_mm512_mul_ps(cubic, x), x, slope);

@@ -22,7 +22,7 @@ namespace detail {
 
 /// heads(i) are the numbers of query head i of `group`.
 template <class Heads>
-LOCKSTEP_AMX_LEAF void attention_backward_head(BackwardKeys const& keys, std::size_t group, Heads const& heads) {
+LOCKSTEP_AVX512_LEAF void attention_backward_head(BackwardKeys const& keys, std::size_t group, Heads const& heads) {
     runtime::ScratchFrame  frame;
     BackwardPass           pass(keys, frame);
     DenormalsAreZero const flush;

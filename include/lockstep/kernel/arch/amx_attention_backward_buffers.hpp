@@ -69,7 +69,7 @@ struct BackwardBuffers {
     static constexpr std::size_t span_keys    = 4;    // blocks. Larger spans load and store fewer sums, and need more room in the caches.
     static constexpr std::size_t span_queries = 8;    // blocks, at least span_keys
 
-    LOCKSTEP_AMX_INLINE void pack_queries(BackwardQueries const& head, std::size_t block) noexcept {
+    LOCKSTEP_AVX512_INLINE void pack_queries(BackwardQueries const& head, std::size_t block) noexcept {
         std::size_t const row = block * head_block, to = block * operand;
         if (block + 1 < span_queries) prefetch_queries(head, block + 1);  // later ones are asked for while the spans before are computed
         pack_column_pairs(head.queries, row, query_columns + to);
@@ -78,7 +78,7 @@ struct BackwardBuffers {
         pack_row_pairs(head.dout, row, dout_rows + to);
         query_numbers(head.dout, head.out, head.lse, 1 / head.dropout.kept, row, mean + row, shift + row);
     }
-    LOCKSTEP_AMX_INLINE void pack_keys(BackwardQueries const& head, std::size_t block) noexcept {
+    LOCKSTEP_AVX512_INLINE void pack_keys(BackwardQueries const& head, std::size_t block) noexcept {
         std::size_t const row = block * head_block, to = block % span_keys * operand;
         if (block + 1 < span_keys) prefetch_keys(block + 1);
         prefetch_outputs(head, block);
@@ -87,29 +87,29 @@ struct BackwardBuffers {
         pack_row_tiles(task.values, row, values + to);
     }
 
-    LOCKSTEP_AMX_INLINE void prefetch_queries(BackwardQueries const& head, std::size_t block) noexcept {
+    LOCKSTEP_AVX512_INLINE void prefetch_queries(BackwardQueries const& head, std::size_t block) noexcept {
         prefetch_rows(head.queries, block * head_block);
         prefetch_rows(head.dout, block * head_block);
         prefetch_rows(head.out, block * head_block);
     }
-    LOCKSTEP_AMX_INLINE void prefetch_keys(std::size_t block) noexcept {
+    LOCKSTEP_AVX512_INLINE void prefetch_keys(std::size_t block) noexcept {
         prefetch_rows(task.keys, block * head_block);
         prefetch_rows(task.values, block * head_block);
     }
-    LOCKSTEP_AMX_INLINE void prefetch_outputs(BackwardQueries const& head, std::size_t block) noexcept {
+    LOCKSTEP_AVX512_INLINE void prefetch_outputs(BackwardQueries const& head, std::size_t block) noexcept {
         for (HeadOutput to : {head.dqueries, task.dkeys, task.dvalues})
             prefetch_to_write(to.data + block * head_block * to.stride, to.stride,
                               std::min(head_block, task.keys.rows - block * head_block), groups);
     }
 
-    LOCKSTEP_AMX_INLINE void store_queries(BackwardQueries const& head, std::size_t block) noexcept {
+    LOCKSTEP_AVX512_INLINE void store_queries(BackwardQueries const& head, std::size_t block) noexcept {
         alignas(64) float factor[head_block];
         std::fill_n(factor, head_block, task.scale * head.dropout.kept);
         std::size_t const row = block * head_block;
         store_transposed(dqueries + block * sums, factor, head.dqueries.data + row * head.dqueries.stride, head.dqueries.stride,
                          std::min(head_block, task.keys.rows - row), task.keys.columns);
     }
-    LOCKSTEP_AMX_INLINE void store_keys(BackwardQueries const& head, std::size_t block) noexcept {
+    LOCKSTEP_AVX512_INLINE void store_keys(BackwardQueries const& head, std::size_t block) noexcept {
         std::size_t const row = block * head_block, rows = std::min(head_block, task.keys.rows - row), at = key_sums(block);
         store_rows(dkeys + at, task.scale * head.dropout.kept, task.dkeys.data + row * task.dkeys.stride, task.dkeys.stride, rows,
                    task.keys.columns);

@@ -31,7 +31,7 @@ public:
     BackwardPass(BackwardKeys const& task, runtime::ScratchFrame& frame) : m(task, frame) {}
 
     /// Adds one query head: the first starts the sums of the keys' gradients, the last writes them.
-    LOCKSTEP_AMX_INLINE void run(BackwardQueries const& head, bool first, bool last) noexcept {
+    LOCKSTEP_AVX512_INLINE void run(BackwardQueries const& head, bool first, bool last) noexcept {
         for (std::size_t k = 0; k < m.blocks; k += span_keys) {
             std::size_t const k_end = std::min(m.blocks, k + span_keys);
             for (std::size_t block = k; block < k_end; ++block) m.pack_keys(head, block);
@@ -64,7 +64,7 @@ private:
         std::size_t k, q;
     };
 
-    LOCKSTEP_AMX_INLINE void add_span(Span s, BackwardQueries const& head) noexcept {
+    LOCKSTEP_AVX512_INLINE void add_span(Span s, BackwardQueries const& head) noexcept {
         Block       block[span_keys * span_queries] = {};
         std::size_t count                           = 0;
         for (std::size_t q = 0; q < s.queries; ++q)
@@ -91,7 +91,7 @@ private:
     static constexpr std::size_t share_of(std::size_t steps) noexcept { return (15 + steps) / steps; }
 
     /// Scores and gradients of the weights of a block.
-    LOCKSTEP_AMX_INLINE void multiply(Span s, Block b, std::size_t buffer, GradientBlock& work, std::size_t share) noexcept {
+    LOCKSTEP_AVX512_INLINE void multiply(Span s, Block b, std::size_t buffer, GradientBlock& work, std::size_t share) noexcept {
         std::size_t const q = (s.query + b.q) * m.operand;
         zero_sums();
         for (std::size_t g = 0; g < m.groups * head_tile; g += head_tile) {
@@ -109,7 +109,7 @@ private:
         store_sums(m.dweights + buffer * 1024);
     }
 
-    LOCKSTEP_AMX_INLINE void begin(GradientBlock& work, Span s, Block b, std::size_t buffer, BackwardQueries const& head) noexcept {
+    LOCKSTEP_AVX512_INLINE void begin(GradientBlock& work, Span s, Block b, std::size_t buffer, BackwardQueries const& head) noexcept {
         std::size_t const query = (s.query + b.q) * head_block, key = (s.key + b.k) * head_block, at = (b.k * span_queries + b.q) * 1024;
         if (s.key == 0 && b.k == 0) m.prefetch_queries(head, s.query + span_queries + b.q);
         if (s.key == s.query && b.k == 0 && b.q < span_keys) m.prefetch_keys(s.key + span_keys + b.q);
@@ -132,15 +132,15 @@ private:
     }
 
     /// dV += P^T dO and dK += dS^T Q of one block of keys.
-    LOCKSTEP_AMX_INLINE void add_keys(Span s, std::size_t k) noexcept {
+    LOCKSTEP_AVX512_INLINE void add_keys(Span s, std::size_t k) noexcept {
         std::size_t const at = m.key_sums(s.key + k);
         for (std::size_t g = 0; g < m.groups; ++g) {
             add_to_keys(s, k, g, m.weights, m.dout_rows, m.dvalues + at + g * 1024);
             add_to_keys(s, k, g, m.dscores, m.query_rows, m.dkeys + at + g * 1024);
         }
     }
-    LOCKSTEP_AMX_INLINE void add_to_keys(Span s, std::size_t k, std::size_t g, precision::bfloat16 const* left,
-                                         precision::bfloat16 const* right, float* to) noexcept {
+    LOCKSTEP_AVX512_INLINE void add_to_keys(Span s, std::size_t k, std::size_t g, precision::bfloat16 const* left,
+                                            precision::bfloat16 const* right, float* to) noexcept {
         if (s.fresh)
             zero_sums();
         else
@@ -154,7 +154,7 @@ private:
     }
 
     /// dQ^T += K^T dS^T of one block of queries.
-    LOCKSTEP_AMX_INLINE void add_queries(Span s, std::size_t q, GradientBlock& work, std::size_t share) noexcept {
+    LOCKSTEP_AVX512_INLINE void add_queries(Span s, std::size_t q, GradientBlock& work, std::size_t share) noexcept {
         for (std::size_t g = 0; g < m.groups; ++g) {
             float* const to = m.dqueries + (s.query + q) * m.sums + g * 1024;
             if (s.key == 0)

@@ -23,7 +23,7 @@ namespace lockstep::kernel::arch {
 namespace detail {
 
 /// Philox4x32-10 of 8 counters, one in the lower half of each 64-bit lane; the upper halves are never read.
-LOCKSTEP_AMX_INLINE void random_lanes(RandomKey key, __m512i block, __m512i (&x)[4]) noexcept {
+LOCKSTEP_AVX512_INLINE void random_lanes(RandomKey key, __m512i block, __m512i (&x)[4]) noexcept {
     x[0]    = block;
     x[1]    = _mm512_srli_epi64(block, 32);
     x[2]    = _mm512_set1_epi64(key.step);
@@ -44,8 +44,8 @@ LOCKSTEP_AMX_INLINE void random_lanes(RandomKey key, __m512i block, __m512i (&x)
 }
 
 /// Bit q of keep[k], q < 16: the random bits of element first + q * stride + k are at least `threshold`.
-LOCKSTEP_AMX_INLINE void kept_weights_of_16(RandomKey key, std::uint32_t threshold, std::uint64_t first, std::uint64_t stride,
-                                            std::uint16_t* keep) noexcept {
+LOCKSTEP_AVX512_INLINE void kept_weights_of_16(RandomKey key, std::uint32_t threshold, std::uint64_t first, std::uint64_t stride,
+                                               std::uint16_t* keep) noexcept {
     __m512i const number   = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
     __m512i const step     = _mm512_set1_epi64(static_cast<long long>(stride));
     __m512i const least    = _mm512_set1_epi64(static_cast<long long>(std::uint64_t{threshold} << 32));
@@ -87,8 +87,8 @@ LOCKSTEP_AMX_INLINE void kept_weights_of_16(RandomKey key, std::uint32_t thresho
 
 /// keep[2 k + h], k < 32, bit q < 16: whether the weight of key k and query 16 h + q stays. `first` is the element of key 0 and query 0,
 /// the queries' elements lie `stride` apart.
-inline LOCKSTEP_AMX_LEAF void kept_weights(RandomKey key, std::uint32_t threshold, std::uint64_t first, std::uint64_t stride,
-                                           std::uint16_t* keep) noexcept {
+inline LOCKSTEP_AVX512_LEAF void kept_weights(RandomKey key, std::uint32_t threshold, std::uint64_t first, std::uint64_t stride,
+                                              std::uint16_t* keep) noexcept {
     detail::kept_weights_of_16(key, threshold, first, stride, keep);
     detail::kept_weights_of_16(key, threshold, first + 16 * stride, stride, keep + 1);
 }

@@ -56,7 +56,7 @@ public:
           keys_(frame.take<precision::bfloat16>(task.end * operand_).data()),
           values_(frame.take<precision::bfloat16>(task.end * operand_).data()) {}
 
-    LOCKSTEP_AMX_INLINE void run() noexcept {
+    LOCKSTEP_AVX512_INLINE void run() noexcept {
         for (std::size_t block = 0; block < task_.begin; ++block) pack_keys(block);
         RunningSoftmax softmax{};
         Item           before, now = first_of(task_.begin);
@@ -124,14 +124,14 @@ private:
     Item first_of(std::size_t query) const noexcept { return item(query, 0, 0); }
     Item after(Item i) const noexcept { return i.last ? item(i.query + 1, 0, i.number + 1) : item(i.query, i.key + 2, i.number + 1); }
 
-    LOCKSTEP_AMX_INLINE void pack_keys(std::size_t block) noexcept {
+    LOCKSTEP_AVX512_INLINE void pack_keys(std::size_t block) noexcept {
         prefetch_rows(task_.keys, (block + 1) * head_block);
         prefetch_rows(task_.values, (block + 1) * head_block);
         pack_row_tiles(task_.keys, block * head_block, keys_ + block * operand_);
         pack_transposed_tiles(task_.values, block * head_block, values_ + block * operand_);
     }
     /// The queries of an item, and the keys that they are the first to see.
-    LOCKSTEP_AMX_INLINE void pack(Item i) noexcept {
+    LOCKSTEP_AVX512_INLINE void pack(Item i) noexcept {
         std::size_t const row = i.query * head_block;
         prefetch_to_write(task_.out + row * task_.out_stride, task_.out_stride, rows(i), groups_);
         prefetch_rows(task_.queries, row + head_block);
@@ -144,13 +144,13 @@ private:
     precision::bfloat16* weights(Item i) const noexcept { return weights_ + i.number % 2 * item_scores; }
     std::size_t          rows(Item i) const noexcept { return std::min(head_block, task_.queries.rows - i.query * head_block); }
 
-    LOCKSTEP_AMX_INLINE void add_scores(Item i, std::size_t b, std::size_t g) noexcept {
+    LOCKSTEP_AVX512_INLINE void add_scores(Item i, std::size_t b, std::size_t g) noexcept {
         add_products<TileStreams::left>(keys_ + (i.key + b) * operand_ + g * head_tile, groups_ * head_tile, queries(i) + g * head_tile,
                                         groups_ * head_tile);
     }
 
     /// O^T += V^T P^T of an item, `share` pairs of keys of the softmax after each step.
-    LOCKSTEP_AMX_INLINE void add_outputs(Item i, RunningSoftmax& softmax, std::size_t share) noexcept {
+    LOCKSTEP_AVX512_INLINE void add_outputs(Item i, RunningSoftmax& softmax, std::size_t share) noexcept {
         if (i.blocks == 0) return;
         for (std::size_t g = 0; g < groups_; ++g) {
             if (i.key == 0)
@@ -166,11 +166,11 @@ private:
         }
     }
 
-    LOCKSTEP_AMX_INLINE void store(Item i) noexcept {
+    LOCKSTEP_AVX512_INLINE void store(Item i) noexcept {
         std::size_t const query = i.query * head_block;
         store_transposed(sums_, factor_, task_.out + query * task_.out_stride, task_.out_stride, rows(i), task_.queries.columns);
     }
-    LOCKSTEP_AMX_INLINE void draw(Item i) noexcept {
+    LOCKSTEP_AVX512_INLINE void draw(Item i) noexcept {
         for (std::size_t b = 0; b < i.blocks; ++b)
             kept_weights(task_.dropout.key, task_.dropout.threshold,
                          task_.dropout.first + i.query * head_block * task_.dropout.stride + (i.key + b) * head_block, task_.dropout.stride,
@@ -193,7 +193,7 @@ private:
 }  // namespace detail
 
 /// One head, or a part of its queries.
-LOCKSTEP_AMX_LEAF inline void attention_forward_head(ForwardTask const& task) {
+LOCKSTEP_AVX512_LEAF inline void attention_forward_head(ForwardTask const& task) {
     runtime::ScratchFrame  frame;
     detail::ForwardPass    pass(task, frame);
     DenormalsAreZero const flush;

@@ -48,7 +48,7 @@ struct GradientRow {
 };
 
 template <bool Drops, bool Diagonal>
-LOCKSTEP_AMX_INLINE GradientRow gradient_row(GradientBlock const& b, std::size_t k) noexcept {
+LOCKSTEP_AVX512_INLINE GradientRow gradient_row(GradientBlock const& b, std::size_t k) noexcept {
     __m512 const        scale = _mm512_set1_ps(b.scale);
     std::uint32_t const sees  = seeing(k);
     __m512              weight[2], dscore[2];
@@ -69,7 +69,7 @@ LOCKSTEP_AMX_INLINE GradientRow gradient_row(GradientBlock const& b, std::size_t
 }
 
 template <bool Drops, bool Diagonal>
-LOCKSTEP_AMX_INLINE void gradient_pairs(GradientBlock& b, std::size_t stop) noexcept {
+LOCKSTEP_AVX512_INLINE void gradient_pairs(GradientBlock& b, std::size_t stop) noexcept {
     for (; b.pairs < stop; ++b.pairs) {
         GradientRow const even = gradient_row<Drops, Diagonal>(b, 2 * b.pairs), odd = gradient_row<Drops, Diagonal>(b, 2 * b.pairs + 1);
         _mm512_store_si512(b.weights + 64 * b.pairs, even.weights);
@@ -84,12 +84,12 @@ LOCKSTEP_AMX_INLINE void gradient_pairs(GradientBlock& b, std::size_t stop) noex
 /// Of blocks on the diagonal or with dropout: they take longer or are few, so that one copy serves all callers. By value, so that the
 /// callers' block stays in registers.
 template <bool Drops, bool Diagonal>
-LOCKSTEP_AMX_LEAF void gradient_pairs_apart(GradientBlock b, std::size_t stop) noexcept {
+LOCKSTEP_AVX512_LEAF void gradient_pairs_apart(GradientBlock b, std::size_t stop) noexcept {
     gradient_pairs<Drops, Diagonal>(b, stop);
 }
 
 /// The next `count` pairs of keys.
-LOCKSTEP_AMX_INLINE void weigh(GradientBlock& b, std::size_t count) noexcept {
+LOCKSTEP_AVX512_INLINE void weigh(GradientBlock& b, std::size_t count) noexcept {
     std::size_t const stop = std::min(b.end, b.pairs + count);
     if (!b.diagonal && b.keep == nullptr) return gradient_pairs<false, false>(b, stop);
     if (stop <= b.pairs) return;
@@ -103,8 +103,8 @@ LOCKSTEP_AMX_INLINE void weigh(GradientBlock& b, std::size_t count) noexcept {
 }  // namespace detail
 
 /// mean[i] = factor * sum over columns of a * b of row first + i; shift[i] = lse * log2 e. Zeros beyond the last row.
-LOCKSTEP_AMX_LEAF inline void query_numbers(HeadRows const& a, HeadRows const& b, float const* lse, float factor, std::size_t first,
-                                            float* mean, float* shift) noexcept {
+LOCKSTEP_AVX512_LEAF inline void query_numbers(HeadRows const& a, HeadRows const& b, float const* lse, float factor, std::size_t first,
+                                               float* mean, float* shift) noexcept {
     detail::BlockRows<false> const x(a, first), y(b, first);
     for (std::size_t i = 0; i < head_block; ++i) {
         __m512 sum = _mm512_setzero_ps();
@@ -116,8 +116,8 @@ LOCKSTEP_AMX_LEAF inline void query_numbers(HeadRows const& a, HeadRows const& b
 }
 
 /// Rounds sums (G, 32, 32), their columns in the order of packed columns, times `factor` into `rows` rows of `columns` elements.
-LOCKSTEP_AMX_LEAF inline void store_rows(float const* sums, float factor, precision::bfloat16* to, std::size_t stride, std::size_t rows,
-                                         std::size_t columns) noexcept {
+LOCKSTEP_AVX512_LEAF inline void store_rows(float const* sums, float factor, precision::bfloat16* to, std::size_t stride, std::size_t rows,
+                                            std::size_t columns) noexcept {
     __m512 const  f     = _mm512_set1_ps(factor);
     __m512i const order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
     for (std::size_t row = 0; row < rows; ++row)

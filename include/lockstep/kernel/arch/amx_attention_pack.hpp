@@ -43,7 +43,7 @@ struct HeadRows {
 namespace detail {
 
 /// Lanes below `count` (of `lanes`).
-LOCKSTEP_AMX_INLINE std::uint32_t lanes_below(std::size_t count) noexcept {
+LOCKSTEP_AVX512_INLINE std::uint32_t lanes_below(std::size_t count) noexcept {
     return _bzhi_u32(~0u, static_cast<unsigned>(count < 32 ? count : 32));
 }
 
@@ -54,7 +54,7 @@ struct BlockRows {
         : data(x.data + first * x.stride), stride(x.stride), rows(x.rows - first), columns(x.columns) {}
 
     /// 32 columns of a row, from `column` < columns on.
-    LOCKSTEP_AMX_INLINE __m512i load(std::size_t row, std::size_t column) const noexcept {
+    LOCKSTEP_AVX512_INLINE __m512i load(std::size_t row, std::size_t column) const noexcept {
         if constexpr (Whole)
             return _mm512_loadu_si512(data + row * stride + column);
         else
@@ -69,7 +69,7 @@ struct BlockRows {
 inline bool whole(HeadRows const& x, std::size_t first) noexcept { return first + head_block <= x.rows && x.columns % 32 == 0; }
 
 /// Transposes 16 x 16 words of 32 bits.
-LOCKSTEP_AMX_INLINE void transpose(__m512i (&r)[16]) noexcept {
+LOCKSTEP_AVX512_INLINE void transpose(__m512i (&r)[16]) noexcept {
     __m512i t[16];
 #pragma GCC unroll 8
     for (int i = 0; i < 16; i += 2) {
@@ -100,14 +100,14 @@ LOCKSTEP_AMX_INLINE void transpose(__m512i (&r)[16]) noexcept {
 }
 
 template <bool Whole>
-LOCKSTEP_AMX_INLINE void row_tiles(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
+LOCKSTEP_AVX512_INLINE void row_tiles(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
     for (std::size_t row = 0; row < head_block; ++row)
         for (std::size_t g = 0; g < groups; ++g)
             _mm512_store_si512(to + (row / 16 * groups + g) * head_tile + row % 16 * 32, x.load(row, g * 32));
 }
 
 template <bool Whole>
-LOCKSTEP_AMX_INLINE void column_pairs(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
+LOCKSTEP_AVX512_INLINE void column_pairs(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
     for (std::size_t half = 0; half < 2; ++half)
         for (std::size_t g = 0; g < groups; ++g, to += head_tile) {
             __m512i r[16];
@@ -120,7 +120,7 @@ LOCKSTEP_AMX_INLINE void column_pairs(BlockRows<Whole> x, std::size_t groups, pr
 }
 
 template <bool Whole>
-LOCKSTEP_AMX_INLINE void transposed_tiles(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
+LOCKSTEP_AVX512_INLINE void transposed_tiles(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
     for (std::size_t tile = 0; tile < 2 * groups; ++tile) {
         __m512i r[16];
 #pragma GCC unroll 16
@@ -135,7 +135,7 @@ LOCKSTEP_AMX_INLINE void transposed_tiles(BlockRows<Whole> x, std::size_t groups
 }
 
 template <bool Whole>
-LOCKSTEP_AMX_INLINE void row_pairs(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
+LOCKSTEP_AVX512_INLINE void row_pairs(BlockRows<Whole> x, std::size_t groups, precision::bfloat16* to) noexcept {
     for (std::size_t i = 0; i < 16; ++i)
         for (std::size_t g = 0; g < groups; ++g) {
             __m512i const even = x.load(2 * i, g * 32), odd = x.load(2 * i + 1, g * 32);
@@ -147,7 +147,7 @@ LOCKSTEP_AMX_INLINE void row_pairs(BlockRows<Whole> x, std::size_t groups, preci
 }  // namespace detail
 
 /// Asks for rows first .. first+31 of x, where there are any: they lie too far apart for the machine to see them coming.
-LOCKSTEP_AMX_INLINE void prefetch_rows(HeadRows const& x, std::size_t first) noexcept {
+LOCKSTEP_AVX512_INLINE void prefetch_rows(HeadRows const& x, std::size_t first) noexcept {
     std::size_t const groups = x.groups();
     std::size_t const end    = first + head_block < x.rows ? first + head_block : x.rows;
     for (std::size_t row = first; row < end; ++row)
@@ -155,34 +155,34 @@ LOCKSTEP_AMX_INLINE void prefetch_rows(HeadRows const& x, std::size_t first) noe
 }
 
 /// The same for rows that are about to be written.
-LOCKSTEP_AMX_INLINE void prefetch_to_write(precision::bfloat16* to, std::size_t stride, std::size_t rows, std::size_t groups) noexcept {
+LOCKSTEP_AVX512_INLINE void prefetch_to_write(precision::bfloat16* to, std::size_t stride, std::size_t rows, std::size_t groups) noexcept {
     for (std::size_t row = 0; row < rows; ++row)
         for (std::size_t g = 0; g < groups; ++g) asm volatile("prefetchw %0" : : "m"(to[row * stride + g * 32]));
 }
 
 /// Rows first .. first+31 of x, 2 G tiles; first < x.rows.
-LOCKSTEP_AMX_LEAF inline void pack_row_tiles(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
+LOCKSTEP_AVX512_LEAF inline void pack_row_tiles(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
     if (detail::whole(x, first))
         detail::row_tiles(detail::BlockRows<true>(x, first), x.groups(), to);
     else
         detail::row_tiles(detail::BlockRows<false>(x, first), x.groups(), to);
 }
 
-LOCKSTEP_AMX_LEAF inline void pack_column_pairs(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
+LOCKSTEP_AVX512_LEAF inline void pack_column_pairs(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
     if (detail::whole(x, first))
         detail::column_pairs(detail::BlockRows<true>(x, first), x.groups(), to);
     else
         detail::column_pairs(detail::BlockRows<false>(x, first), x.groups(), to);
 }
 
-LOCKSTEP_AMX_LEAF inline void pack_transposed_tiles(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
+LOCKSTEP_AVX512_LEAF inline void pack_transposed_tiles(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
     if (detail::whole(x, first))
         detail::transposed_tiles(detail::BlockRows<true>(x, first), x.groups(), to);
     else
         detail::transposed_tiles(detail::BlockRows<false>(x, first), x.groups(), to);
 }
 
-LOCKSTEP_AMX_LEAF inline void pack_row_pairs(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
+LOCKSTEP_AVX512_LEAF inline void pack_row_pairs(HeadRows const& x, std::size_t first, precision::bfloat16* to) noexcept {
     if (detail::whole(x, first))
         detail::row_pairs(detail::BlockRows<true>(x, first), x.groups(), to);
     else

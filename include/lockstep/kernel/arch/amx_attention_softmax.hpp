@@ -45,7 +45,7 @@ struct RunningSoftmax {
 namespace detail {
 
 /// The largest scores of the present rows, after those of keys behind their query are made -infinity.
-LOCKSTEP_AMX_INLINE void find_largest(RunningSoftmax& s) noexcept {
+LOCKSTEP_AVX512_INLINE void find_largest(RunningSoftmax& s) noexcept {
     __m512 const      none = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
     __m512            a[2] = {none, none}, b[2] = {none, none};
     std::size_t const seen = 2 * s.end - (s.last ? head_block : 0);
@@ -71,7 +71,7 @@ LOCKSTEP_AMX_INLINE void find_largest(RunningSoftmax& s) noexcept {
     for (std::size_t half = 0; half < 2; ++half) s.largest[half] = _mm512_max_ps(a[half], b[half]);
 }
 
-LOCKSTEP_AMX_INLINE void start(RunningSoftmax& s) noexcept {
+LOCKSTEP_AVX512_INLINE void start(RunningSoftmax& s) noexcept {
     find_largest(s);
     for (std::size_t half = 0; half < 2; ++half) {
         s.top[half]   = s.largest[half];
@@ -80,19 +80,19 @@ LOCKSTEP_AMX_INLINE void start(RunningSoftmax& s) noexcept {
     }
 }
 
-LOCKSTEP_AMX_INLINE __mmask16 rising(RunningSoftmax const& s, std::size_t half) noexcept {
+LOCKSTEP_AVX512_INLINE __mmask16 rising(RunningSoftmax const& s, std::size_t half) noexcept {
     return _mm512_cmp_ps_mask(s.largest[half], _mm512_add_ps(s.top[half], _mm512_set1_ps(s.slack)), _CMP_GT_OQ);
 }
 
 /// Whether a score exceeds the kept one by more than 8. Until then weights just exceed 1, which loses nothing.
-LOCKSTEP_AMX_INLINE bool must_rescale(RunningSoftmax& s) noexcept {
+LOCKSTEP_AVX512_INLINE bool must_rescale(RunningSoftmax& s) noexcept {
     find_largest(s);
     return (rising(s, 0) | rising(s, 1)) != 0;
 }
 
 /// Takes the larger maximum where it must be, and leaves the other queries as they are: they may not depend on later ones.
 /// sums (rows, 32), their columns in the order of packed columns.
-LOCKSTEP_AMX_INLINE void rescale(RunningSoftmax& s, float* sums, std::size_t rows) noexcept {
+LOCKSTEP_AVX512_INLINE void rescale(RunningSoftmax& s, float* sums, std::size_t rows) noexcept {
     __m512 shrink[2];
     for (std::size_t half = 0; half < 2; ++half) {
         __mmask16 const up    = rising(s, half);
@@ -110,7 +110,7 @@ LOCKSTEP_AMX_INLINE void rescale(RunningSoftmax& s, float* sums, std::size_t row
 }
 
 template <bool Drops>
-LOCKSTEP_AMX_INLINE void weigh_until(RunningSoftmax& s, std::size_t stop) noexcept {
+LOCKSTEP_AVX512_INLINE void weigh_until(RunningSoftmax& s, std::size_t stop) noexcept {
     __m512 const scale = _mm512_set1_ps(s.scale);
     for (; s.pairs < stop; ++s.pairs) {
         float const* const         from = s.scores + s.pairs * 64;
@@ -133,7 +133,7 @@ LOCKSTEP_AMX_INLINE void weigh_until(RunningSoftmax& s, std::size_t stop) noexce
 }
 
 /// Weights and their sums of the next `count` pairs of keys.
-LOCKSTEP_AMX_INLINE void weigh(RunningSoftmax& s, std::size_t count) noexcept {
+LOCKSTEP_AVX512_INLINE void weigh(RunningSoftmax& s, std::size_t count) noexcept {
     std::size_t const stop = std::min(s.end, s.pairs + count);
     if (s.keep != nullptr)
         weigh_until<true>(s, stop);
@@ -142,7 +142,7 @@ LOCKSTEP_AMX_INLINE void weigh(RunningSoftmax& s, std::size_t count) noexcept {
 }
 
 /// Writes the log-sum-exp of the first `rows` queries, and kept / total of all.
-LOCKSTEP_AMX_INLINE void finish(RunningSoftmax const& s, float* lse, std::size_t rows, float kept, float* factor) noexcept {
+LOCKSTEP_AVX512_INLINE void finish(RunningSoftmax const& s, float* lse, std::size_t rows, float kept, float* factor) noexcept {
     std::uint32_t const there = lanes_below(rows);
     for (std::size_t half = 0; half < 2; ++half) {
         __m512 const log = _mm512_mul_ps(_mm512_add_ps(s.shift[half], log2(s.total[half])), _mm512_set1_ps(ln_2));

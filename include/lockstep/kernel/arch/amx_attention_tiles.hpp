@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernel/arch/amx_attention_pack.hpp"
@@ -39,7 +40,11 @@ enum class TileStreams { neither, left, right };
 
 namespace detail {
 
-LOCKSTEP_AMX_INLINE void zero_sums() noexcept {
+LOCKSTEP_AVX512_INLINE void zero_sums() noexcept {
+    if (without_tile_unit()) {
+        vector_tiles().zero = true;
+        return;
+    }
     tile_zero<0>();
     tile_zero<1>();
     tile_zero<2>();
@@ -47,23 +52,46 @@ LOCKSTEP_AMX_INLINE void zero_sums() noexcept {
 }
 
 /// Sums (32, 32) of floats, row by row.
-LOCKSTEP_AMX_INLINE void load_sums(float const* from) noexcept {
+LOCKSTEP_AVX512_INLINE void load_sums(float const* from) noexcept {
+    if (without_tile_unit()) {
+        std::memcpy(vector_tiles().sums, from, sizeof(VectorTiles::sums));
+        vector_tiles().zero = false;
+        return;
+    }
     tile_load<0>(from, 128);
     tile_load<1>(from + 16, 128);
     tile_load<2>(from + 512, 128);
     tile_load<3>(from + 528, 128);
 }
-LOCKSTEP_AMX_INLINE void store_sums(float* to) noexcept {
+LOCKSTEP_AVX512_INLINE void store_sums(float* to) noexcept {
+    if (without_tile_unit()) {
+        vector_tiles().zero ? std::memset(to, 0, sizeof(VectorTiles::sums))
+                            : std::memcpy(to, vector_tiles().sums, sizeof(VectorTiles::sums));
+        return;
+    }
     tile_store<0>(to, 128);
     tile_store<1>(to + 16, 128);
     tile_store<2>(to + 512, 128);
     tile_store<3>(to + 528, 128);
 }
 
+/// The same as `add_products` without a tile unit.
+LOCKSTEP_AVX512_LEAF inline void add_products_in_vectors(precision::bfloat16 const* a, std::size_t a_step, precision::bfloat16 const* b,
+                                                         std::size_t b_step) noexcept {
+    VectorTiles&     tiles = vector_tiles();
+    RightTiles const right{reinterpret_cast<std::byte const*>(b), reinterpret_cast<std::byte const*>(b + b_step), 0};
+    for (std::size_t half = 0; half < 2; ++half) {
+        float* const sums = tiles.sums + half * 512;
+        multiply_vectors({reinterpret_cast<std::byte const*>(a + half * a_step), 64, 0}, right, 1, tiles.zero ? nullptr : sums, sums);
+    }
+    tiles.zero = false;
+}
+
 /// Sums += A B: A of tiles a and a + a_step (upper and lower half), B of tiles b and b + b_step (left and right half).
 template <TileStreams S = TileStreams::neither>
-LOCKSTEP_AMX_INLINE void add_products(precision::bfloat16 const* a, std::size_t a_step, precision::bfloat16 const* b,
-                                      std::size_t b_step) noexcept {
+LOCKSTEP_AVX512_INLINE void add_products(precision::bfloat16 const* a, std::size_t a_step, precision::bfloat16 const* b,
+                                         std::size_t b_step) noexcept {
+    if (without_tile_unit()) return add_products_in_vectors(a, a_step, b, b_step);
     if constexpr (S == TileStreams::left) {
         tile_load_streaming<4>(a, 64);
         tile_load<6>(b, 64);
@@ -90,31 +118,31 @@ LOCKSTEP_AMX_INLINE void add_products(precision::bfloat16 const* a, std::size_t 
 }
 
 /// Pairs (low[i], high[i]) of 16 floats each, rounded.
-LOCKSTEP_AMX_INLINE __m512i round_pairs(__m512 low, __m512 high) noexcept {
+LOCKSTEP_AVX512_INLINE __m512i round_pairs(__m512 low, __m512 high) noexcept {
     __m512i const order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3,
                                            18, 2, 17, 1, 16, 0);
     return _mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
 }
 
 /// 32 floats, rounded.
-LOCKSTEP_AMX_INLINE __m512i round_row(__m512 low, __m512 high) noexcept {
+LOCKSTEP_AVX512_INLINE __m512i round_row(__m512 low, __m512 high) noexcept {
     return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
 /// Of 32 numbers, those that UNPCKLO or UNPCKHI of words of 16 bits would take: the order of the columns of packed operands.
-LOCKSTEP_AMX_INLINE __m512 half_of(std::size_t half, __m512 low, __m512 high) noexcept {
+LOCKSTEP_AVX512_INLINE __m512 half_of(std::size_t half, __m512 low, __m512 high) noexcept {
     return half == 0 ? _mm512_shuffle_f32x4(low, high, 0x88) : _mm512_shuffle_f32x4(low, high, 0xdd);
 }
 
 /// Bit q < 32: query q of a block sees key k of the same block.
-LOCKSTEP_AMX_INLINE std::uint32_t seeing(std::size_t k) noexcept { return ~0u << k; }
+LOCKSTEP_AVX512_INLINE std::uint32_t seeing(std::size_t k) noexcept { return ~0u << k; }
 
 }  // namespace detail
 
 /// Rounds sums (32 G, 32), transposed, times `scale` of each row of the result, into `rows` rows of `columns` elements. The rows and
 /// columns of the sums are in the order that packing gives to columns.
-LOCKSTEP_AMX_LEAF inline void store_transposed(float const* sums, float const* scale, precision::bfloat16* to, std::size_t stride,
-                                               std::size_t rows, std::size_t columns) noexcept {
+LOCKSTEP_AVX512_LEAF inline void store_transposed(float const* sums, float const* scale, precision::bfloat16* to, std::size_t stride,
+                                                  std::size_t rows, std::size_t columns) noexcept {
     for (std::size_t half = 0; half < 2; ++half) {
         __m512 const factor = detail::half_of(half, _mm512_loadu_ps(scale), _mm512_loadu_ps(scale + 16));
         for (std::size_t g = 0; g * 32 < columns; ++g) {

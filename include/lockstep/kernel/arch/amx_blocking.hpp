@@ -132,8 +132,8 @@ LinesAhead next_chunk(PackedProduct const& product, PanelRange range, std::size_
 }
 
 template <Streams streams, class Sink>
-LOCKSTEP_AMX_LEAF void multiply_task(PackedProduct const& product, ProductTask const& task, PanelParts const& chunks,
-                                     Sink const& sink) noexcept {
+LOCKSTEP_AVX512_LEAF void multiply_task(PackedProduct const& product, ProductTask const& task, PanelParts const& chunks,
+                                        Sink const& sink) noexcept {
     using Scope = typename ScopeOf<Sink>::type;
     TileScope const              tiles;
     [[maybe_unused]] Scope const scope{};

@@ -31,7 +31,7 @@ private:
 /// Relative errors of the minimax polynomials of 2^x on [0, 1): degree 3: 7.5e-5, degree 4: 2.6e-6, degree 5 with 2^0 = 1: 1.4e-7.
 /// 2^-infinity is 0.
 template <int Degree>
-LOCKSTEP_AMX_INLINE __m512 exp2(__m512 x) noexcept {
+LOCKSTEP_AVX512_INLINE __m512 exp2(__m512 x) noexcept {
     static_assert(Degree >= 3 && Degree <= 5);
     __m512 const r = _mm512_reduce_ps(x, 0x09);  // x - floor(x)
     __m512       p;
@@ -55,7 +55,7 @@ LOCKSTEP_AMX_INLINE __m512 exp2(__m512 x) noexcept {
 }
 
 /// Of positive numbers, to the precision of float: mantissa in [0.75, 1.5), then 2/ln 2 * artanh((m - 1) / (m + 1)).
-LOCKSTEP_AMX_INLINE __m512 log2(__m512 x) noexcept {
+LOCKSTEP_AVX512_INLINE __m512 log2(__m512 x) noexcept {
     __m512 const m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
     __m512 const e = _mm512_getexp_ps(_mm512_div_ps(x, m));
     __m512 const s = _mm512_div_ps(_mm512_sub_ps(m, _mm512_set1_ps(1.0f)), _mm512_add_ps(m, _mm512_set1_ps(1.0f)));

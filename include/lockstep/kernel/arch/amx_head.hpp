@@ -29,7 +29,7 @@ struct RowTotal {
 };
 
 /// Adds the blocks of a row in order, and makes its exponentials relative to one anchor.
-LOCKSTEP_AMX_LEAF inline RowTotal combine_row(RowExponentials const& d, std::size_t row, std::size_t columns) noexcept {
+LOCKSTEP_AVX512_LEAF inline RowTotal combine_row(RowExponentials const& d, std::size_t row, std::size_t columns) noexcept {
     DenormalsAreZero const scope;
     std::size_t const      blocks = RowExponentials::blocks(columns);
     float                  anchor = d.block_anchors[d.place(row, 0)];

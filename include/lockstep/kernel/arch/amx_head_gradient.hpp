@@ -29,8 +29,8 @@ namespace lockstep::kernel::arch {
 namespace detail {
 
 /// 32 tokens: rows of h times their factors, transposed, as blocks of the left operand, `panel` elements apart. A factor of 0 gives zeros.
-LOCKSTEP_AMX_LEAF inline void pack_scaled(View<bfloat16 const, 2> h, std::span<float const> factors, std::size_t token, bfloat16* to,
-                                          std::size_t panel) noexcept {
+LOCKSTEP_AVX512_LEAF inline void pack_scaled(View<bfloat16 const, 2> h, std::span<float const> factors, std::size_t token, bfloat16* to,
+                                             std::size_t panel) noexcept {
     alignas(64) bfloat16 scaled[block_elements];
     std::size_t const    rows = std::min(block_size, h.extent(0) - token);
     std::memset(static_cast<void*>(scaled), 0, block_bytes);
@@ -55,7 +55,7 @@ struct TransposedAddSink {
 
     static constexpr std::size_t calls = 16;
 
-    LOCKSTEP_AMX_INLINE void operator()(float const* from, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE void operator()(float const* from, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
         std::size_t const call = row % block_size, half = call % 2, four = call / 2 * 4;
         float const*      sums  = from - call * block_size;
         std::size_t const first = row - call;  // column of dw
@@ -84,8 +84,8 @@ inline constexpr std::size_t head_tokens = 16, head_channels = 12, head_far = 16
 
 /// dw += E^T h for some panels of 32 rows of dw: computed as h^T E. `packed` holds a panel of E with pairs of rows interleaved, `sums` a
 /// block.
-LOCKSTEP_AMX_LEAF inline void add_head_products(ExponentialBlocks const& e, TokenPanels h, state::Matrix<float> dw, PanelRange range,
-                                                bfloat16* packed, float* sums) noexcept {
+LOCKSTEP_AVX512_LEAF inline void add_head_products(ExponentialBlocks const& e, TokenPanels h, state::Matrix<float> dw, PanelRange range,
+                                                   bfloat16* packed, float* sums) noexcept {
     TileScope const         tiles;
     std::size_t const       across = panels_of(dw.columns());
     TransposedAddSink const sink{dw, across};
@@ -114,12 +114,12 @@ LOCKSTEP_AMX_LEAF inline void add_head_products(ExponentialBlocks const& e, Toke
 
 /// Leaves sums where they are.
 struct KeepSums {
-    LOCKSTEP_AMX_INLINE void operator()(float const*, std::size_t, std::size_t, std::size_t) const noexcept {}
+    LOCKSTEP_AVX512_INLINE void operator()(float const*, std::size_t, std::size_t, std::size_t) const noexcept {}
 };
 
 /// sums += E W over some panels of columns of E, or = for the first ones. Blocks of sums lie one after another, row by row.
-LOCKSTEP_AMX_LEAF inline void add_input_products(ExponentialBlocks const& e, InputGradWeights w, PanelRange rows, PanelRange channels,
-                                                 PanelRange range, float* sums) noexcept {
+LOCKSTEP_AVX512_LEAF inline void add_input_products(ExponentialBlocks const& e, InputGradWeights w, PanelRange rows, PanelRange channels,
+                                                    PanelRange range, float* sums) noexcept {
     TileScope const tiles;
     Unfinished      old;
     PackedProduct   product{0, 0, 0, e.data, 0, w.data, w.tiles_across() * block_elements, block_elements};
@@ -153,8 +153,8 @@ LOCKSTEP_AMX_LEAF inline void add_input_products(ExponentialBlocks const& e, Inp
 }
 
 /// dh = factors * sums for a panel of 32 rows. A factor of 0 gives zeros.
-LOCKSTEP_AMX_LEAF inline void scale_sums(float const* sums, std::span<float const> factors, std::size_t row, PanelRange channels,
-                                         SinkRows<bfloat16> dh, std::size_t columns) noexcept {
+LOCKSTEP_AVX512_LEAF inline void scale_sums(float const* sums, std::span<float const> factors, std::size_t row, PanelRange channels,
+                                            SinkRows<bfloat16> dh, std::size_t columns) noexcept {
     for (std::size_t c = channels.first; c < channels.last; ++c, sums += block_elements)
         for (std::size_t r = 0; r < std::min(block_size, factors.size() - row); ++r) {
             float const     factor = factors[row + r];

@@ -85,24 +85,24 @@ inline constexpr float log2_e = 1.44269504f;
 inline constexpr float largest_power = 40.0f;
 
 /// Minus infinity where the matrix has ended.
-LOCKSTEP_AMX_INLINE Lanes32 masked(Lanes32 x, std::size_t columns) noexcept {
+LOCKSTEP_AVX512_INLINE Lanes32 masked(Lanes32 x, std::size_t columns) noexcept {
     if (columns >= block_size) return x;
     __m512 const lowest = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
     return {_mm512_mask_mov_ps(lowest, static_cast<__mmask16>(first_lanes(columns)), x.low),
             _mm512_mask_mov_ps(lowest, static_cast<__mmask16>(first_lanes(columns) >> 16), x.high)};
 }
 
-LOCKSTEP_AMX_INLINE Lanes32 powers(Lanes32 x, float anchor) noexcept {
+LOCKSTEP_AVX512_INLINE Lanes32 powers(Lanes32 x, float anchor) noexcept {
     __m512 const a = _mm512_set1_ps(anchor);
     return {_mm512_sub_ps(x.low, a), _mm512_sub_ps(x.high, a)};
 }
 
 /// e to these powers.
-LOCKSTEP_AMX_INLINE __m512 exponential(__m512 power) noexcept { return exp2<5>(_mm512_mul_ps(power, _mm512_set1_ps(log2_e))); }
+LOCKSTEP_AVX512_INLINE __m512 exponential(__m512 power) noexcept { return exp2<5>(_mm512_mul_ps(power, _mm512_set1_ps(log2_e))); }
 
 /// Multiplies exponentials of a row, in columns from a multiple of 32 on, by e^power.
-LOCKSTEP_AMX_LEAF inline void scale_exponentials(ExponentialBlocks const& e, std::size_t row, std::size_t begin, std::size_t end,
-                                                 float power) noexcept {
+LOCKSTEP_AVX512_LEAF inline void scale_exponentials(ExponentialBlocks const& e, std::size_t row, std::size_t begin, std::size_t end,
+                                                    float power) noexcept {
     if (e.data == nullptr) return;
     __m512 const factor = exponential(_mm512_set1_ps(power));
     for (; begin < end; begin += block_size) {
@@ -113,7 +113,7 @@ LOCKSTEP_AMX_LEAF inline void scale_exponentials(ExponentialBlocks const& e, std
 }
 
 /// The largest of 32 logits as an anchor; NaN is left to the sums.
-LOCKSTEP_AMX_INLINE float anchor_of(Lanes32 x) noexcept {
+LOCKSTEP_AVX512_INLINE float anchor_of(Lanes32 x) noexcept {
     float const most = _mm512_reduce_max_ps(_mm512_max_ps(x.low, x.high));
     return std::max(most, std::numeric_limits<float>::lowest());
 }
@@ -122,14 +122,14 @@ LOCKSTEP_AMX_INLINE float anchor_of(Lanes32 x) noexcept {
 struct AnchorSink {
     RowExponentials rows;
 
-    LOCKSTEP_AMX_INLINE void operator()(float const* from, std::size_t row, std::size_t, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE void operator()(float const* from, std::size_t row, std::size_t, std::size_t columns) const noexcept {
         rows.anchors[row] =
             rows.labels[row] < 0 ? std::numeric_limits<float>::infinity() : anchor_of(masked(load_lanes(from, 32), columns));
     }
 };
 
 /// Four sums of eight exponentials each.
-LOCKSTEP_AMX_INLINE __m128 quarter_sums(Lanes32 e) noexcept {
+LOCKSTEP_AVX512_INLINE __m128 quarter_sums(Lanes32 e) noexcept {
     __m512 const both  = _mm512_add_ps(e.low, e.high);
     __m256 const eight = _mm256_add_ps(_mm512_castps512_ps256(both), _mm512_extractf32x8_ps(both, 1));
     return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
@@ -146,7 +146,7 @@ struct ExponentialSink {
 
     using Scope = DenormalsAreZero;
 
-    LOCKSTEP_AMX_INLINE void operator()(float const* from, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE void operator()(float const* from, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
         Lanes32 const     x      = masked(load_lanes(from, block_size), columns);
         float* const      sums   = quarters + (row - first_row) * 4;
         float&            anchor = task_anchors[row - first_row];

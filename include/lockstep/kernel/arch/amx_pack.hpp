@@ -24,7 +24,7 @@ using precision::bfloat16;
 namespace detail {
 
 /// Rows 4g + i of 16 rows of 16 words of 32 bits each, for g = 0 .. 3: their words 4 chunk .. 4 chunk + 3, side by side.
-LOCKSTEP_AMX_INLINE __m512i gather_chunks(std::byte const* from, std::size_t row_bytes) noexcept {
+LOCKSTEP_AVX512_INLINE __m512i gather_chunks(std::byte const* from, std::size_t row_bytes) noexcept {
     auto const at = [&](std::size_t g) { return reinterpret_cast<__m128i const*>(from + 4 * g * row_bytes); };
     __m512i    x  = _mm512_castsi128_si512(_mm_loadu_si128(at(0)));
     x             = _mm512_mask_broadcast_i32x4(x, 0x00F0, _mm_loadu_si128(at(1)));
@@ -37,7 +37,7 @@ struct Rows4 {
 };
 
 /// Columns 4 chunk .. 4 chunk + 3 of 16 rows of 16 words: four rows of the transpose.
-LOCKSTEP_AMX_INLINE Rows4 transpose_chunk(std::byte const* from, std::size_t row_bytes, std::size_t chunk) noexcept {
+LOCKSTEP_AVX512_INLINE Rows4 transpose_chunk(std::byte const* from, std::size_t row_bytes, std::size_t chunk) noexcept {
     from += 16 * chunk;
     __m512i const r0 = gather_chunks(from, row_bytes), r1 = gather_chunks(from + row_bytes, row_bytes);
     __m512i const r2 = gather_chunks(from + 2 * row_bytes, row_bytes), r3 = gather_chunks(from + 3 * row_bytes, row_bytes);
@@ -48,7 +48,7 @@ LOCKSTEP_AMX_INLINE Rows4 transpose_chunk(std::byte const* from, std::size_t row
 }
 
 /// 16 rows of 16 words of 32 bits, transposed; rows of the result are 64 bytes apart.
-LOCKSTEP_AMX_INLINE void transpose_words(std::byte const* from, std::size_t row_bytes, std::byte* to) noexcept {
+LOCKSTEP_AVX512_INLINE void transpose_words(std::byte const* from, std::size_t row_bytes, std::byte* to) noexcept {
     for (std::size_t chunk = 0; chunk < 4; ++chunk) {
         Rows4 const rows = transpose_chunk(from, row_bytes, chunk);
         for (std::size_t i = 0; i < 4; ++i) _mm512_storeu_si512(to + (4 * chunk + i) * 64, rows.row[i]);
@@ -60,7 +60,7 @@ struct Pair {
 };
 
 /// Two rows of 32 words of 16 bits: pairs (a[c], b[c]) of c = 0 .. 15 and of c = 16 .. 31.
-LOCKSTEP_AMX_INLINE Pair interleave(__m512i a, __m512i b) noexcept {
+LOCKSTEP_AVX512_INLINE Pair interleave(__m512i a, __m512i b) noexcept {
     __m512i const low = _mm512_unpacklo_epi16(a, b), high = _mm512_unpackhi_epi16(a, b);
     __m512i const first  = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
     __m512i const second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
@@ -68,7 +68,7 @@ LOCKSTEP_AMX_INLINE Pair interleave(__m512i a, __m512i b) noexcept {
 }
 
 /// 16 floats to the bits of bfloat16, as precision::bfloat16 rounds them (VCVTNEPS2BF16 would drop denormals).
-LOCKSTEP_AMX_INLINE __m256i round_to_bfloat16(__m512 x) noexcept {
+LOCKSTEP_AVX512_INLINE __m256i round_to_bfloat16(__m512 x) noexcept {
     __m512i const   u       = _mm512_castps_si512(x);
     __m512i const   odd     = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
     __m512i const   rounded = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
@@ -78,7 +78,7 @@ LOCKSTEP_AMX_INLINE __m256i round_to_bfloat16(__m512 x) noexcept {
 }
 
 /// 32 rows of 32 elements as a tile pair of the right operand: pairs of rows interleaved, 16 columns a tile.
-LOCKSTEP_AMX_INLINE void pack_right(bfloat16 const* from, std::size_t stride, bfloat16* to) noexcept {
+LOCKSTEP_AVX512_INLINE void pack_right(bfloat16 const* from, std::size_t stride, bfloat16* to) noexcept {
     for (std::size_t r = 0; r < 16; ++r, from += 2 * stride) {
         Pair const pairs = interleave(_mm512_loadu_si512(from), _mm512_loadu_si512(from + stride));
         _mm512_storeu_si512(to + 32 * r, pairs.low);
@@ -87,7 +87,7 @@ LOCKSTEP_AMX_INLINE void pack_right(bfloat16 const* from, std::size_t stride, bf
 }
 
 /// 32 rows of 32 elements, transposed, as a tile pair of the left operand: the first 16 columns are the rows of the first tile.
-LOCKSTEP_AMX_INLINE void pack_left_transposed(bfloat16 const* from, std::size_t stride, bfloat16* to) noexcept {
+LOCKSTEP_AVX512_INLINE void pack_left_transposed(bfloat16 const* from, std::size_t stride, bfloat16* to) noexcept {
     alignas(64) __m512i pairs[32];  // two of a pair of rows: its columns 0-3, 8-11, 16-19, 24-27 and the others
     for (std::size_t r = 0; r < 16; ++r, from += 2 * stride) {
         __m512i const a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + stride);
@@ -103,7 +103,8 @@ LOCKSTEP_AMX_INLINE void pack_left_transposed(bfloat16 const* from, std::size_t 
 }  // namespace detail
 
 /// Both copies of the tiles of a weight, see weight_copies.hpp.
-LOCKSTEP_AMX_LEAF inline void pack_master_tiles(float const* masters, std::size_t tiles, bfloat16* forward, bfloat16* backward) noexcept {
+LOCKSTEP_AVX512_LEAF inline void pack_master_tiles(float const* masters, std::size_t tiles, bfloat16* forward,
+                                                   bfloat16* backward) noexcept {
     alignas(64) __m512i rows[32];
     for (std::size_t tile = 0; tile < tiles; ++tile, masters += 1024, forward += 1024, backward += 1024) {
         for (std::size_t r = 0; r < 32; ++r)

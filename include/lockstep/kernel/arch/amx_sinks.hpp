@@ -37,25 +37,25 @@ __attribute__((always_inline)) inline __mmask32 first_lanes(std::size_t count) n
     return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
 }
 
-LOCKSTEP_AMX_INLINE Lanes32 load_lanes(float const* from, std::size_t count) noexcept {
+LOCKSTEP_AVX512_INLINE Lanes32 load_lanes(float const* from, std::size_t count) noexcept {
     if (count >= 32) return {_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16)};
     __mmask32 const mask = first_lanes(count);
     return {_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from),
             _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), from + 16)};
 }
 
-LOCKSTEP_AMX_INLINE Lanes32 widen(__m512i words) noexcept {
+LOCKSTEP_AVX512_INLINE Lanes32 widen(__m512i words) noexcept {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(words)), 16)),
             _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(words, 1)), 16))};
 }
 
-LOCKSTEP_AMX_INLINE Lanes32 load_lanes(bfloat16 const* from, std::size_t count) noexcept {
+LOCKSTEP_AVX512_INLINE Lanes32 load_lanes(bfloat16 const* from, std::size_t count) noexcept {
     return widen(count >= 32 ? _mm512_loadu_si512(from) : _mm512_maskz_loadu_epi16(first_lanes(count), from));
 }
 
-LOCKSTEP_AMX_INLINE __m512i narrow(Lanes32 x) noexcept { return (__m512i)_mm512_cvtne2ps_pbh(x.high, x.low); }
+LOCKSTEP_AVX512_INLINE __m512i narrow(Lanes32 x) noexcept { return (__m512i)_mm512_cvtne2ps_pbh(x.high, x.low); }
 
-LOCKSTEP_AMX_INLINE void store_lanes(float* to, Lanes32 x, std::size_t count, bool past_caches = false) noexcept {
+LOCKSTEP_AVX512_INLINE void store_lanes(float* to, Lanes32 x, std::size_t count, bool past_caches = false) noexcept {
     if (count >= 32 && past_caches) {
         _mm512_stream_ps(to, x.low);
         _mm512_stream_ps(to + 16, x.high);
@@ -69,7 +69,7 @@ LOCKSTEP_AMX_INLINE void store_lanes(float* to, Lanes32 x, std::size_t count, bo
     }
 }
 
-LOCKSTEP_AMX_INLINE void store_lanes(bfloat16* to, __m512i words, std::size_t count, bool past_caches = false) noexcept {
+LOCKSTEP_AVX512_INLINE void store_lanes(bfloat16* to, __m512i words, std::size_t count, bool past_caches = false) noexcept {
     if (count >= 32 && past_caches)
         _mm512_stream_si512(reinterpret_cast<__m512i*>(to), words);
     else if (count >= 32)
@@ -78,11 +78,11 @@ LOCKSTEP_AMX_INLINE void store_lanes(bfloat16* to, __m512i words, std::size_t co
         _mm512_mask_storeu_epi16(to, first_lanes(count), words);
 }
 
-LOCKSTEP_AMX_INLINE void store_lanes(bfloat16* to, Lanes32 x, std::size_t count, bool past_caches = false) noexcept {
+LOCKSTEP_AVX512_INLINE void store_lanes(bfloat16* to, Lanes32 x, std::size_t count, bool past_caches = false) noexcept {
     store_lanes(to, narrow(x), count, past_caches);
 }
 
-LOCKSTEP_AMX_INLINE Lanes32 add(Lanes32 x, Lanes32 y) noexcept { return {_mm512_add_ps(x.low, y.low), _mm512_add_ps(x.high, y.high)}; }
+LOCKSTEP_AVX512_INLINE Lanes32 add(Lanes32 x, Lanes32 y) noexcept { return {_mm512_add_ps(x.low, y.low), _mm512_add_ps(x.high, y.high)}; }
 
 }  // namespace detail
 
@@ -100,7 +100,7 @@ struct SourceRows {
 
     explicit SourceRows(tensor::View<T const, 2> view) noexcept : data(view.data()), stride(view.stride(0)) {}
 
-    LOCKSTEP_AMX_INLINE Lanes32 load(std::size_t row, std::size_t column, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE Lanes32 load(std::size_t row, std::size_t column, std::size_t columns) const noexcept {
         return detail::load_lanes(data + row * stride + column, columns);
     }
 
@@ -125,7 +125,7 @@ struct SinkRows {
     }
 
     template <class X>
-    LOCKSTEP_AMX_INLINE void store(std::size_t row, std::size_t column, X x, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE void store(std::size_t row, std::size_t column, X x, std::size_t columns) const noexcept {
         detail::store_lanes(data + row * stride + column, x, columns, past_caches);
     }
 };
@@ -138,7 +138,7 @@ struct StoreSink {
 
     bool past_caches() const noexcept { return y.past_caches; }
 
-    LOCKSTEP_AMX_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
         Lanes32 x = detail::load_lanes(sums, block_size);
         if (bias != nullptr) x = detail::add(x, detail::load_lanes(bias + column, columns));
         y.store(row, column, x, columns);
@@ -154,7 +154,7 @@ struct GeluSink {
 
     bool past_caches() const noexcept { return y.past_caches; }
 
-    LOCKSTEP_AMX_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
         Lanes32 x = detail::load_lanes(sums, block_size);
         if (bias != nullptr) x = detail::add(x, detail::load_lanes(bias + column, columns));
         __m512i const rounded = detail::narrow(x);
@@ -173,7 +173,7 @@ struct GeluGradSink {
     bool       past_caches() const noexcept { return dx.past_caches; }
     LinesAhead ahead(std::size_t row, std::size_t column, std::size_t rows) const noexcept { return pre.ahead(row, column, rows); }
 
-    LOCKSTEP_AMX_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
         Lanes32 const x = detail::load_lanes(sums, block_size), v = pre.load(row, column, columns);
         dx.store(row, column, Lanes32{_mm512_mul_ps(x.low, gelu_slope_at(v.low)), _mm512_mul_ps(x.high, gelu_slope_at(v.high))}, columns);
     }

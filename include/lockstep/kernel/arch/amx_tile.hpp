@@ -4,7 +4,7 @@
 // Written in assembler because the intrinsics of g++ 12 do not tell the compiler that tiles read and write memory, so that it drops the
 // stores that fill a buffer before a tile load. Being assembler, these functions need no target attribute and inline anywhere.
 
-#include "lockstep/kernel/arch/tags.hpp"
+#include "lockstep/kernel/arch/avx512_target.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -12,11 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Vector code around the tiles is compiled for the machines that have tiles, whatever the rest of the program is compiled for.
-/// Lambdas do not inherit the attribute: they may only call functions that are not inlined.
-#define LOCKSTEP_AMX_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx512vbmi,avx2,fma,bmi2")))
-#define LOCKSTEP_AMX_LEAF   __attribute__((noinline)) LOCKSTEP_AMX_TARGET              // called from anywhere
-#define LOCKSTEP_AMX_INLINE __attribute__((always_inline)) inline LOCKSTEP_AMX_TARGET  // called from a leaf
+#include "lockstep/kernel/arch/avx512_tile.hpp"
 
 namespace lockstep::kernel::arch {
 
@@ -38,8 +34,12 @@ inline constexpr TileConfig tile_config{};
 /// configured them otherwise, and live tiles make a context switch dearer. Nothing inside may run another task.
 class TileScope {
 public:
-    __attribute__((always_inline)) TileScope() noexcept { asm volatile("ldtilecfg %0" : : "m"(tile_config)); }
-    __attribute__((always_inline)) ~TileScope() { asm volatile("tilerelease" : : : "memory"); }
+    __attribute__((always_inline)) TileScope() noexcept {
+        if (!without_tile_unit()) asm volatile("ldtilecfg %0" : : "m"(tile_config));
+    }
+    __attribute__((always_inline)) ~TileScope() {
+        if (!without_tile_unit()) asm volatile("tilerelease" : : : "memory");
+    }
     TileScope(TileScope const&)            = delete;
     TileScope& operator=(TileScope const&) = delete;
 };

@@ -57,7 +57,7 @@ struct TokenBlock {
 };
 
 /// sums[32] += the sum of 32 rows, each lane in order of the rows.
-LOCKSTEP_AMX_INLINE void add_column_sums(bfloat16 const* from, std::size_t stride, float* sums) noexcept {
+LOCKSTEP_AVX512_INLINE void add_column_sums(bfloat16 const* from, std::size_t stride, float* sums) noexcept {
     Lanes32 part{_mm512_setzero_ps(), _mm512_setzero_ps()};
     for (std::size_t r = 0; r < block_size; ++r) part = add(part, widen(_mm512_loadu_si512(from + r * stride)));
     store_lanes(sums, add(load_lanes(sums, block_size), part), block_size);
@@ -67,8 +67,8 @@ enum class Operand { left_transposed, right };
 
 /// 32 tokens of a matrix: the block of panel p goes to `to + p * panel`. Column sums are added to `sums` unless that is null.
 template <Operand operand>
-LOCKSTEP_AMX_LEAF void pack_tokens(tensor::View<bfloat16 const, 2> matrix, std::size_t token, bfloat16* to, std::size_t panel,
-                                   float* sums) noexcept {
+LOCKSTEP_AVX512_LEAF void pack_tokens(tensor::View<bfloat16 const, 2> matrix, std::size_t token, bfloat16* to, std::size_t panel,
+                                      float* sums) noexcept {
     alignas(64) bfloat16 padded[block_elements];
     for (std::size_t column = 0; column < matrix.extent(1); column += block_size, to += panel) {
         TokenBlock const source{matrix, token, column};
@@ -87,7 +87,7 @@ LOCKSTEP_AMX_LEAF void pack_tokens(tensor::View<bfloat16 const, 2> matrix, std::
 struct AddSink32 {
     state::Matrix<float> dw;
 
-    LOCKSTEP_AMX_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
+    LOCKSTEP_AVX512_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
         float* const to = dw.data + dw.map(row, column);
         store_lanes(to, add(load_lanes(to, columns), load_lanes(sums, columns)), columns);
     }
@@ -106,8 +106,8 @@ struct TokenPanels {
 /// Blocks of dw in the given rows and columns += products. The streaming operand is the one with few panels here; `strip` holds a block of
 /// sums for each of them.
 template <Streams streams>
-LOCKSTEP_AMX_LEAF void add_products(TokenPanels dy, TokenPanels x, state::Matrix<float> dw, PanelRange rows, PanelRange columns,
-                                    float* strip) noexcept {
+LOCKSTEP_AVX512_LEAF void add_products(TokenPanels dy, TokenPanels x, state::Matrix<float> dw, PanelRange rows, PanelRange columns,
+                                       float* strip) noexcept {
     TileScope const   tiles;
     AddSink32 const   sink{dw};
     Unfinished        old;

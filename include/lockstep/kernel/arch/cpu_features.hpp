@@ -13,7 +13,8 @@ namespace lockstep::kernel::arch {
 struct CpuFeatures {
     bool avx2_fma = false;  // with F16C
     bool avx512   = false;  // F, BW, VL, DQ
-    bool amx      = false;  // tiles and bfloat16, with AVX-512 BF16 and VBMI beside them, and the permission to use them
+    bool bfloat16 = false;  // AVX-512 with BF16 and VBMI beside it
+    bool amx      = false;  // all of that, tiles of bfloat16 and the permission to use them
 };
 
 namespace detail {
@@ -52,14 +53,14 @@ inline CpuFeatures ask_cpu() noexcept {
     auto const  has = [](std::uint32_t word, auto... bits) { return ((word >> bits & 1u) && ...); };
     auto const  one = cpu_id(1, 0);
     if (cpu_id(0, 0).a < 7 || !has(one.c, 27)) return found;  // OSXSAVE
-    auto const seven  = cpu_id(7, 0);
-    auto const more   = seven.a >= 1 ? cpu_id(7, 1) : CpuId{};
-    auto const saved  = saved_states();
-    auto const saves  = [&](std::uint64_t mask) { return (saved & mask) == mask; };
-    found.avx2_fma    = has(one.c, 12, 28, 29) && has(seven.b, 5) && saves(0x6);                              // FMA, AVX, F16C; AVX2
-    found.avx512      = found.avx2_fma && has(seven.b, 16, 17, 30, 31) && saves(0xE6);                        // F, DQ, BW, VL
-    bool const beside = has(seven.b, 8) && has(seven.c, 1) && has(more.a, 5);                                 // BMI2, VBMI, AVX-512 BF16
-    found.amx         = found.avx512 && beside && has(seven.d, 22, 24) && saves(0x600E6) && request_tiles();  // AMX-BF16, AMX-TILE
+    auto const seven = cpu_id(7, 0);
+    auto const more  = seven.a >= 1 ? cpu_id(7, 1) : CpuId{};
+    auto const saved = saved_states();
+    auto const saves = [&](std::uint64_t mask) { return (saved & mask) == mask; };
+    found.avx2_fma   = has(one.c, 12, 28, 29) && has(seven.b, 5) && saves(0x6);                      // FMA, AVX, F16C; AVX2
+    found.avx512     = found.avx2_fma && has(seven.b, 16, 17, 30, 31) && saves(0xE6);                // F, DQ, BW, VL
+    found.bfloat16   = found.avx512 && has(seven.b, 8) && has(seven.c, 1) && has(more.a, 5);         // BMI2, VBMI, AVX-512 BF16
+    found.amx        = found.bfloat16 && has(seven.d, 22, 24) && saves(0x600E6) && request_tiles();  // AMX-BF16, AMX-TILE
     return found;
 }
 
@@ -79,6 +80,7 @@ inline CpuFeatures const& cpu_features() noexcept {
 
 inline bool has_avx2_fma() noexcept { return cpu_features().avx2_fma; }
 inline bool has_avx512() noexcept { return cpu_features().avx512; }
+inline bool has_avx512_bfloat16() noexcept { return cpu_features().bfloat16; }
 inline bool has_amx() noexcept { return cpu_features().amx; }
 
 }  // namespace lockstep::kernel::arch

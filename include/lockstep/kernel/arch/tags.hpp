@@ -18,7 +18,6 @@ namespace lockstep::kernel::arch {
 
 struct scalar {};         // plain loops: the reference of every test
 struct simd : scalar {};  // xsimd, the widest registers the program was compiled for
-struct avx512 : simd {};  // fp32 FMA, bf16 widened while packing
-struct amx : avx512 {};   // bf16 tiles
+struct amx : simd {};     // bf16 tiles, of the tile unit or in registers of AVX-512
 
 }  // namespace lockstep::kernel::arch
