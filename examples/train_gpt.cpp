@@ -13,6 +13,7 @@
 
 #include "lockstep/comm/environment.hpp"
 #include "lockstep/core/escape.hpp"
+#include "lockstep/kernel/isa.hpp"
 #include "lockstep/plan/flops.hpp"
 #include "lockstep/report/last_events.hpp"
 #include "lockstep/report/machine.hpp"
@@ -27,6 +28,16 @@ namespace {
 using namespace train_gpt;
 
 bool in_shards(Strategy strategy) { return strategy == Strategy::sharded || strategy == Strategy::hybrid; }
+
+/// Where --isa is auto all ranks use what each of them would choose at least: sums and the order of weights depend on it. Collective.
+void share_kernels(Settings& settings, lockstep::comm::Communicator const& world) {
+    using lockstep::kernel::Isa;
+    auto const lowest = static_cast<Isa>(world.min(static_cast<int>(lockstep::kernel::isa())));
+    if (!settings.any_isa) return;
+    lockstep::kernel::use(lowest, "--isa");
+    for (lockstep::Setting& setting : settings.listed)
+        if (setting.name == "--isa") setting.value = lockstep::kernel::name(lowest);
+}
 
 /// What only the number of ranks decides: threads, strategy, groups, micro-batch.
 void complete(Settings& settings, lockstep::comm::Communicator const& world) {
@@ -114,6 +125,7 @@ int main(int argc, char** argv) try {
     std::signal(SIGPIPE, SIG_IGN);  // a run goes on when nobody reads what it prints
     std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
     catch_stop_signals();
+    static_cast<void>(lockstep::kernel::isa());  // asks for the tile unit before somebody installs a small signal stack
     lockstep::comm::Environment mpi(argc, argv);
     return mpi.run([&] {
         using lockstep::Setting;
@@ -127,6 +139,7 @@ int main(int argc, char** argv) try {
         if (!settings.help.empty()) {
             if (world.rank() == 0) std::fputs(settings.help.c_str(), stdout);
         } else {
+            share_kernels(settings, world);
             lockstep::agree(world, settings.listed, advice);
             complete(settings, world);
             int const here = world.node().size();

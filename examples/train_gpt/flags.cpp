@@ -118,7 +118,7 @@ public:
         count("--threads", s_.threads, 1, 1024, "Threads of this rank (cores of the node / ranks on it)");
         choose("--isa", also_.isa,
                Words<std::string>{{"auto", "auto"}, {"amx", "amx"}, {"avx512", "avx512"}, {"avx2", "avx2"}, {"scalar", "scalar"}},
-               "Caps what kernels may use (avx2: only where compiled for it)");
+               "The best that kernels may use; what this machine or this program does not have is an error");
 
         name("--metrics", s_.metrics, "JSONL, one object a step");
         name("--trace", s_.trace, "Chrome/Perfetto trace of all ranks");
@@ -175,7 +175,8 @@ private:
         if (s_.parallel.reduction == ls::comm::Reduction::vendor && also_.wire == ls::comm::Wire::bf16)
             ls::input_error("--reduction: expected ordered with --reduce-dtype bf16, which the vendor rounds at every hop, found vendor");
         if (s_.reproducible) check_reproducible();
-        if (also_.isa != "auto") ls::kernel::use(kernel_family(), "--isa");
+        s_.any_isa = also_.isa == "auto";
+        if (!s_.any_isa) ls::kernel::use(kernel_family(), "--isa");
         s_.parallel.wire       = also_.wire;
         s_.parallel.accumulate = also_.accumulate;
         s_.prompt_given        = given("--prompt");
@@ -193,7 +194,8 @@ private:
         list();
     }
 
-    /// What --isa asks for. The simd kernels have one width, that of the instruction set for which the program was compiled.
+    /// What --isa asks for. avx512 is both: products of bfloat16 in AVX-512 registers where that pays, and simd kernels that were compiled
+    /// for it. These have one width, that of the instruction set for which the program was compiled.
     ls::kernel::Isa kernel_family() const {
         using ls::kernel::Isa;
 #if defined(__AVX512F__)

@@ -83,8 +83,9 @@ struct Settings {
     bool                       prompt_given = false;
     double                     temperature  = 0.8;
 
-    std::string                    help;    // where it was asked for; then nothing else counts
-    std::vector<lockstep::Setting> listed;  // flags and their values, which must be the same on all ranks
+    std::string                    help;            // where it was asked for; then nothing else counts
+    bool                           any_isa = true;  // --isa auto
+    std::vector<lockstep::Setting> listed;          // flags and their values, which must be the same on all ranks
 };
 
 /// Parses the command line.

@@ -7,6 +7,7 @@
 
 #include "../cli/program.hpp"
 #include "lockstep/io/safetensors.hpp"
+#include "lockstep/kernel/arch/cpu_features.hpp"
 
 namespace six_steps_test {
 
@@ -165,6 +166,23 @@ TEST_CASE("bf16 and fp16 give the losses of PyTorch in float64 within their prec
                 CAPTURE(joined(flags));
                 CHECK(deviation(golden, metrics(folder, way.ranks, flags), "loss") <= 2e-2);
             }
+}
+
+TEST_CASE("every family of kernels gives the losses of PyTorch within the precision of bf16") {
+    std::vector<char const*> families{"scalar"};
+#if defined(__AVX512F__)
+    families.push_back("avx512");
+#elif defined(__AVX2__)
+    families.push_back("avx2");
+#endif
+    if (lockstep::kernel::arch::has_amx()) families.push_back("amx");
+    Folder const folder;
+    for (Case const& golden : cases())
+        for (char const* family : families) {
+            Words const flags = flags_of(golden, {2, 2, "sharded", "always"}) + Words{"--precision", "bf16", "--isa", family};
+            CAPTURE(joined(flags));
+            CHECK(deviation(golden, metrics(folder, 2, flags), "loss") <= 2e-2);
+        }
 }
 
 TEST_CASE("the scalar kernels give the numbers of PyTorch too") {

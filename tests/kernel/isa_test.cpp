@@ -27,11 +27,26 @@ TEST_CASE("a program without scalar kernels refuses to use them, and keeps what 
     CHECK(before != Isa::scalar);
 }
 
+TEST_CASE("the best family up to a cap is one that the machine has, and none above the cap") {
+    for (Isa most : {Isa::simd, Isa::avx512, Isa::amx}) {
+        CHECK(kernel::best_isa(most) <= most);
+        CHECK(kernel::available(kernel::best_isa(most)));
+    }
+    CHECK(kernel::best_isa(Isa::simd) == Isa::simd);
+    CHECK(kernel::best_isa() == (kernel::available(Isa::amx) ? Isa::amx : kernel::pairs_pay() ? Isa::avx512 : Isa::simd));
+}
+
 TEST_CASE("families that the machine has can be chosen, and the tag is that of the family") {
     Isa const before = kernel::isa();
     kernel::use(Isa::simd);
     CHECK(kernel::isa() == Isa::simd);
     CHECK(kernel::with_arch([](auto tag) { return std::is_same_v<decltype(tag), kernel::arch::simd>; }));
+    CHECK_FALSE(kernel::uses_tiles());
+    for (Isa tiles : {Isa::avx512, Isa::amx}) {
+        if (!kernel::available(tiles)) continue;
+        kernel::use(tiles);
+        CHECK(kernel::uses_tiles());
+    }
     kernel::use(before);
 }
 

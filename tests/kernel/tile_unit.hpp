@@ -19,7 +19,8 @@ public:
         if (there_)
             lockstep::kernel::use(unit);
         else
-            MESSAGE("skipped: this machine or its operating system has no " << lockstep::kernel::name(unit) << " for bfloat16");
+            MESSAGE("skipped: bfloat16 " << (unit == lockstep::kernel::Isa::amx ? "on the tile unit" : "in registers of AVX-512")
+                                         << " is not to be had on this machine or from its operating system");
     }
     ~TileUnit() { lockstep::kernel::use(before_); }
     TileUnit(TileUnit const&)            = delete;

@@ -61,6 +61,7 @@ TEST_CASE("the activations of a step are predicted within a tenth") {
     for (std::size_t const layers : {1u, 4u})
         for (std::size_t const vocab : {50u, 1000u}) {
             check_prediction<nn::Gpt2<tensor::XtensorStorage>, precision::Fp32>(gpt2(layers, vocab));
+            check_prediction<nn::Gpt2<tensor::XtensorStorage>, precision::Bf16>(gpt2(layers, vocab));
             check_prediction<nn::Llama<tensor::XtensorStorage>, precision::Bf16>(llama(layers, vocab));
         }
 }

@@ -5,11 +5,11 @@
 #include <concepts>
 #include <type_traits>
 
-#include "lockstep/kernel/arch/amx_attention.hpp"
-#include "lockstep/kernel/arch/amx_attention_backward.hpp"
 #include "lockstep/kernel/arch/scalar_attention.hpp"
 #include "lockstep/kernel/arch/simd_attention.hpp"
 #include "lockstep/kernel/arch/simd_attention_backward.hpp"
+#include "lockstep/kernel/arch/tiles_attention.hpp"
+#include "lockstep/kernel/arch/tiles_attention_backward.hpp"
 #include "lockstep/kernel/attention_shape.hpp"
 #include "lockstep/kernel/isa.hpp"
 #include "lockstep/kernel/shape.hpp"
@@ -34,7 +34,7 @@ void attention_forward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, (
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, X, Y>)
         if (uses_tiles() && shape.head_size <= arch::tile_head_size)
-            return attention_forward(arch::amx{}, shape, tensor::View<X const, 2>(qkv), out, lse, dropout);
+            return attention_forward(arch::tiles{}, shape, tensor::View<X const, 2>(qkv), out, lse, dropout);
 #endif
     with_arch([&](auto arch) { attention_forward(arch, shape, qkv, out, lse, dropout); });
 }
@@ -58,7 +58,7 @@ void attention_backward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, 
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, X, O, DO, DX>)
         if (uses_tiles() && shape.head_size <= arch::tile_head_size)
-            return attention_backward(arch::amx{}, shape, tensor::View<X const, 2>(qkv), tensor::View<O const, 2>(out),
+            return attention_backward(arch::tiles{}, shape, tensor::View<X const, 2>(qkv), tensor::View<O const, 2>(out),
                                       tensor::View<DO const, 2>(dout), tensor::View<L const, 2>(lse), dqkv, dropout);
 #endif
     with_arch([&](auto arch) { attention_backward(arch, shape, qkv, out, dout, lse, dqkv, dropout); });

@@ -4,10 +4,10 @@
 // N rows (tokens), K inputs, M outputs.
 
 #include "lockstep/core/assertion.hpp"
-#include "lockstep/kernel/arch/amx_gemm.hpp"
-#include "lockstep/kernel/arch/amx_weight_grad.hpp"
 #include "lockstep/kernel/arch/scalar_gemm.hpp"
 #include "lockstep/kernel/arch/simd_gemm.hpp"
+#include "lockstep/kernel/arch/tiles_gemm.hpp"
+#include "lockstep/kernel/arch/tiles_weight_grad.hpp"
 #include "lockstep/kernel/isa.hpp"
 #include "lockstep/kernel/shape.hpp"
 #include "lockstep/state/layout.hpp"
@@ -52,9 +52,9 @@ void gemm_forward(View<X, 2>       x,     // (N,K)
     detail::require_forward_shapes(x, w, bias, y);
     if (y.size() == 0) return;
 #if LOCKSTEP_TILES
-    if constexpr (detail::each_is<precision::bfloat16, X, W, B> && arch::amx_output<Y>)
+    if constexpr (detail::each_is<precision::bfloat16, X, W, B> && arch::tile_output<Y>)
         if (detail::in_tiles<arch::ForwardWeights>(w))
-            return gemm_forward(arch::amx{}, View<X const, 2>(x), arch::ForwardWeights(w), View<B const, 1>(bias), y);
+            return gemm_forward(arch::tiles{}, View<X const, 2>(x), arch::ForwardWeights(w), View<B const, 1>(bias), y);
 #endif
     with_arch([&](auto arch) { gemm_forward(arch, x, w, bias, y); });
 }
@@ -67,9 +67,9 @@ void gemm_input_grad(View<DY, 2>      dy,  // (N,M)
     detail::require_input_grad_shapes(dy, w, dx);
     if (dx.size() == 0) return;
 #if LOCKSTEP_TILES
-    if constexpr (detail::each_is<precision::bfloat16, DY, W> && arch::amx_output<DX>)
+    if constexpr (detail::each_is<precision::bfloat16, DY, W> && arch::tile_output<DX>)
         if (detail::in_tiles<arch::InputGradWeights>(w))
-            return gemm_input_grad(arch::amx{}, View<DY const, 2>(dy), arch::InputGradWeights(w), dx);
+            return gemm_input_grad(arch::tiles{}, View<DY const, 2>(dy), arch::InputGradWeights(w), dx);
 #endif
     with_arch([&](auto arch) { gemm_input_grad(arch, dy, w, dx); });
 }
@@ -96,7 +96,7 @@ void gemm_weight_grad(View<DY, 2>      dy,  // (N,M)
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, DY, X> && std::same_as<G, float>)
         if (uses_tiles() && dw.map.panel_rows() == 32 && dw.map.tile_columns() == 32 && dw.map.order() == state::TileOrder::rows)
-            return gemm_weight_grad(arch::amx{}, View<DY const, 2>(dy), View<X const, 2>(x), dw, db);
+            return gemm_weight_grad(arch::tiles{}, View<DY const, 2>(dy), View<X const, 2>(x), dw, db);
 #endif
     if (dw.rows() != 0 && dw.columns() != 0) with_arch([&](auto arch) { gemm_weight_grad(arch, dy, x, dw); });
     if (!db.empty()) bias_grad(dy, db);

@@ -19,7 +19,7 @@ void gemm_forward_gelu(View<X, 2>       x,     // (N,K)
     if constexpr (detail::each_is<precision::bfloat16, X, W, B, Y>)
         if (detail::in_tiles<arch::ForwardWeights>(w)) {
             detail::require_forward_shapes(x, w, bias, pre);
-            return gemm_forward_gelu(arch::amx{}, View<X const, 2>(x), arch::ForwardWeights(w), View<B const, 1>(bias), pre, y);
+            return gemm_forward_gelu(arch::tiles{}, View<X const, 2>(x), arch::ForwardWeights(w), View<B const, 1>(bias), pre, y);
         }
 #endif
     gemm_forward(x, w, bias, pre);
@@ -34,10 +34,10 @@ void gemm_input_grad_gelu(View<DY, 2>      dy,   // (N,M)
                           View<DX, 2>      dx) {      // (N,K)
     require_shape("gemm_input_grad_gelu", "pre", pre, dx.extent(0), dx.extent(1));
 #if LOCKSTEP_TILES
-    if constexpr (detail::each_is<precision::bfloat16, DY, W, X> && arch::amx_output<DX>)
+    if constexpr (detail::each_is<precision::bfloat16, DY, W, X> && arch::tile_output<DX>)
         if (detail::in_tiles<arch::InputGradWeights>(w)) {
             detail::require_input_grad_shapes(dy, w, dx);
-            return gemm_input_grad_gelu(arch::amx{}, View<DY const, 2>(dy), arch::InputGradWeights(w), View<X const, 2>(pre), dx);
+            return gemm_input_grad_gelu(arch::tiles{}, View<DY const, 2>(dy), arch::InputGradWeights(w), View<X const, 2>(pre), dx);
         }
 #endif
     gemm_input_grad(dy, w, dx);

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "lockstep/kernel/arch/amx_head.hpp"
+#include "lockstep/kernel/arch/tiles_head.hpp"
 #include "lockstep/kernel/cross_entropy.hpp"
 #include "lockstep/kernel/gemm.hpp"
 #include "lockstep/kernel/head_chunk.hpp"
@@ -78,7 +78,7 @@ void head_loss(View<T, 2>                    h,       // (N,C)
         auto const log_sums = detail::part(lse, begin, end);
 #if LOCKSTEP_TILES
         if constexpr (std::same_as<T, precision::bfloat16>)
-            if (storage.tiles) return arch::head_loss(arch::amx{}, x, arch::ForwardWeights(w), y, losses, log_sums);
+            if (storage.tiles) return arch::head_loss(arch::tiles{}, x, arch::ForwardWeights(w), y, losses, log_sums);
 #endif
         cross_entropy_forward(detail::chunk_logits(x, w, memory), vocab, y, losses, log_sums);
     });
@@ -112,9 +112,12 @@ void head_loss_backward(View<T, 2>                    h,             // (N,C)
         auto const log_sums = detail::part(lse, begin, end);
 #if LOCKSTEP_TILES
         if constexpr (std::same_as<T, precision::bfloat16>)
-            if (storage.tiles)
-                return arch::head_loss_backward(arch::amx{}, x, arch::ForwardWeights(w), arch::InputGradWeights(w_input_grad), y, scale,
+            if (storage.tiles) {
+                require(dw.map.panel_rows() == 32 && dw.map.tile_columns() == 32 && dw.map.order() == state::TileOrder::rows,
+                        "head_loss_backward: dw in tiles of 32 x 32 expected beside a packed weight");
+                return arch::head_loss_backward(arch::tiles{}, x, arch::ForwardWeights(w), arch::InputGradWeights(w_input_grad), y, scale,
                                                 losses, log_sums, dw, dx, reinterpret_cast<T*>(memory.data()));
+            }
 #endif
         auto const logits = detail::chunk_logits(x, w, memory), dlogits = logits;  // (R,V)
         cross_entropy_forward(logits, vocab, y, losses, log_sums);

@@ -9,6 +9,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/kernel/arch/cpu_features.hpp"
+#include "lockstep/kernel/arch/required_cpu.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
 #include "lockstep/kernel/probes.hpp"
 
@@ -99,7 +100,8 @@ inline Isa isa() noexcept { return detail::chosen_isa().load(std::memory_order_r
 /// True where products of bfloat16 are computed in tiles, of the tile unit or in registers of AVX-512.
 inline bool uses_tiles() noexcept { return isa() >= Isa::avx512; }
 
-/// Caps the family in use; asking for more than the machine or the program has is an input error that begins with `who`.
+/// Uses this family, see `best_isa` for a cap. Not while kernels run. What the machine or the program does not have is an input error that
+/// begins with `who`.
 inline void use(Isa wanted, std::string_view who = "isa") {
     if (wanted == Isa::scalar && !available(wanted))
         input_error(who, ": expected kernels that this program holds, found scalar: it must be compiled with LOCKSTEP_SCALAR_KERNELS=1");
@@ -109,7 +111,7 @@ inline void use(Isa wanted, std::string_view who = "isa") {
     detail::replace_tile_unit(wanted);
 }
 
-/// Calls f with the tag of the family in use. Kernels that have an `amx` version ask for it themselves: most have none.
+/// Calls f with the tag of the family in use. Kernels that have a version in tiles ask for it themselves: most have none.
 template <class F>
 decltype(auto) with_arch(F&& f) {
 #if LOCKSTEP_SCALAR_KERNELS

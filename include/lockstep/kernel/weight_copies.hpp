@@ -1,12 +1,12 @@
 #pragma once
-// How weights lie for the kernels in use. The tile unit reads two copies of a weight [M,K] in bfloat16. Masters and their gradients lie in
-// tiles of 32 x 32, padded with zeros; both copies keep the places of the tiles and only differ in the order inside a tile.
+// How weights lie for the kernels in use. Products in tiles read two copies of a weight [M,K] in bfloat16. Masters and their gradients lie
+// in tiles of 32 x 32, padded with zeros; both copies keep the places of the tiles and only differ in the order inside a tile.
 
 #include <concepts>
 #include <cstddef>
 #include <span>
 
-#include "lockstep/kernel/arch/amx_pack.hpp"
+#include "lockstep/kernel/arch/tiles_pack.hpp"
 #include "lockstep/kernel/convert.hpp"
 #include "lockstep/kernel/isa.hpp"
 #include "lockstep/precision/bfloat16.hpp"

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "lockstep/kernel/arch/avx512_tile.hpp"
+
+#if LOCKSTEP_TILES
+
 namespace lockstep::kernel::arch {
 
 struct PanelRange {
@@ -20,16 +24,17 @@ struct PanelParts {
     PanelRange operator[](std::size_t part) const noexcept { return {std::min(panels, part * size), std::min(panels, (part + 1) * size)}; }
 };
 
-/// What one step of a block of 32 x 32 sums counts as, in elementary operations (see runtime::parallel_for): about 25 ns.
-inline constexpr std::size_t block_step_cost = 128;
+/// What one step of a block of 32 x 32 sums counts as, in elementary operations (see runtime::parallel_for): about 25 ns on the tile unit,
+/// 300 ns in vectors.
+inline std::size_t block_step_cost() noexcept { return without_tile_unit() ? 1024 : 128; }
 
 /// At most `most` panels of `panels` a part, or fewer, so that there are tasks for several threads as long as each is worth one.
 /// `block_steps` is the whole work, `others` the parts of the other dimension.
-constexpr std::size_t cut_for_tasks(std::size_t panels, std::size_t most, std::size_t others, std::size_t block_steps) noexcept {
-    constexpr std::size_t enough = 8, good = 4096,
-                          least = 256;  // tasks; block steps of a task that loses nothing (100 us), and of one worth a thread
-    std::size_t const wanted    = std::clamp<std::size_t>(block_steps / good, block_steps >= 2 * least ? 2 : 1, enough);
-    std::size_t const parts     = (wanted + others - 1) / others;
+inline std::size_t cut_for_tasks(std::size_t panels, std::size_t most, std::size_t others, std::size_t block_steps) noexcept {
+    constexpr std::size_t enough = 8, good = 4096 * 128, least = 256 * 128;  // tasks; cost of one that loses nothing, of one worth a thread
+    std::size_t const     cost   = block_steps * block_step_cost();
+    std::size_t const     wanted = std::clamp<std::size_t>(cost / good, cost >= 2 * least ? 2 : 1, enough);
+    std::size_t const     parts  = (wanted + others - 1) / others;
     return parts <= 1 ? most : std::max<std::size_t>(1, std::min(most, (panels + parts - 1) / parts));
 }
 
@@ -37,3 +42,5 @@ constexpr std::size_t cut_for_tasks(std::size_t panels, std::size_t most, std::s
 constexpr std::size_t panels_of(std::size_t extent) noexcept { return (extent + 31) / 32; }
 
 }  // namespace lockstep::kernel::arch
+
+#endif

@@ -1,7 +1,7 @@
 #pragma once
 // Architecture tags. A tag inherits from the one it falls back to, so overload resolution picks the best kernel there is.
 
-/// 1 where the compiler can make code for the tile unit, whatever the machine has.
+/// 1 where the compiler can make code for AVX-512 and the tile unit, whatever the machine has.
 #if defined(__x86_64__) && defined(__GNUC__)
 #define LOCKSTEP_TILES 1
 #else
@@ -18,6 +18,6 @@ namespace lockstep::kernel::arch {
 
 struct scalar {};         // plain loops: the reference of every test
 struct simd : scalar {};  // xsimd, the widest registers the program was compiled for
-struct amx : simd {};     // bf16 tiles, of the tile unit or in registers of AVX-512
+struct tiles : simd {};   // bf16 in blocks of 32 x 32, by the tile unit (AMX) or in registers of AVX-512
 
 }  // namespace lockstep::kernel::arch

@@ -2,9 +2,9 @@
 // Forward and input-gradient products of a linear layer on tiles: which copy of the weight is read, and what becomes of the sums.
 // N rows (tokens), K inputs, M outputs. A row of the result depends neither on the other rows nor on the number of threads.
 
-#include "lockstep/kernel/arch/amx_blocking.hpp"
-#include "lockstep/kernel/arch/amx_sinks.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
+#include "lockstep/kernel/arch/tiles_blocking.hpp"
+#include "lockstep/kernel/arch/tiles_sinks.hpp"
 #include "lockstep/state/layout.hpp"
 #include "lockstep/tensor/view.hpp"
 
@@ -54,41 +54,41 @@ void multiply_backward(View<bfloat16 const, 2> dy, InputGradWeights w, Sink cons
 }  // namespace detail
 
 /// y = x W^T + bias. `bias` may be empty.
-template <amx_output B, amx_output Y>
-void gemm_forward(amx, View<bfloat16 const, 2> x,  // (N,K)
-                  ForwardWeights   w,              // [M,K]
-                  View<B const, 1> bias,           // (M) or empty
-                  View<Y, 2>       y,              // (N,M)
+template <tile_output B, tile_output Y>
+void gemm_forward(tiles, View<bfloat16 const, 2> x,  // (N,K)
+                  ForwardWeights   w,                // [M,K]
+                  View<B const, 1> bias,             // (M) or empty
+                  View<Y, 2>       y,                // (N,M)
                   Stores           stores = Stores::by_size) {
     detail::multiply_forward(x, w, StoreSink<Y, B>{{y, stores}, bias.data()});
 }
 
 /// pre = x W^T + bias, y = gelu(pre).
-template <amx_output B>
-void gemm_forward_gelu(amx, View<bfloat16 const, 2> x,  // (N,K)
-                       ForwardWeights    w,             // [M,K]
-                       View<B const, 1>  bias,          // (M) or empty
-                       View<bfloat16, 2> pre,           // (N,M)
-                       View<bfloat16, 2> y,             // (N,M)
+template <tile_output B>
+void gemm_forward_gelu(tiles, View<bfloat16 const, 2> x,  // (N,K)
+                       ForwardWeights    w,               // [M,K]
+                       View<B const, 1>  bias,            // (M) or empty
+                       View<bfloat16, 2> pre,             // (N,M)
+                       View<bfloat16, 2> y,               // (N,M)
                        Stores            stores = Stores::by_size) {
     detail::multiply_forward(x, w, GeluSink<B>{{y, stores}, bias.data(), {pre, stores}});
 }
 
 /// dx = dy W.
-template <amx_output DX>
-void gemm_input_grad(amx, View<bfloat16 const, 2> dy,  // (N,M)
-                     InputGradWeights w,               // [M,K]
-                     View<DX, 2>      dx,              // (N,K)
+template <tile_output DX>
+void gemm_input_grad(tiles, View<bfloat16 const, 2> dy,  // (N,M)
+                     InputGradWeights w,                 // [M,K]
+                     View<DX, 2>      dx,                // (N,K)
                      Stores           stores = Stores::by_size) {
     detail::multiply_backward(dy, w, StoreSink<DX, bfloat16>{{dx, stores}, nullptr});
 }
 
 /// dx = dy W * gelu'(pre).
-template <amx_output DX>
-void gemm_input_grad_gelu(amx, View<bfloat16 const, 2> dy,  // (N,M)
-                          InputGradWeights        w,        // [M,K]
-                          View<bfloat16 const, 2> pre,      // (N,K)
-                          View<DX, 2>             dx,       // (N,K)
+template <tile_output DX>
+void gemm_input_grad_gelu(tiles, View<bfloat16 const, 2> dy,  // (N,M)
+                          InputGradWeights        w,          // [M,K]
+                          View<bfloat16 const, 2> pre,        // (N,K)
+                          View<DX, 2>             dx,         // (N,K)
                           Stores                  stores = Stores::by_size) {
     detail::multiply_backward(dy, w, GeluGradSink<DX>{{dx, stores}, SourceRows<bfloat16>(pre)});
 }

@@ -3,7 +3,7 @@
 //
 // One operand is read again and again and stays in the first-level cache; the other one streams from the second level with loads that
 // do not displace the first. Storing tiles is dear unless it is spread out, so the sums of a block are stored while the next block begins,
-// and what becomes of them is done row by row between the steps of that next block.
+// and what becomes of them is done row by row between the steps of that next block. Without a tile unit vectors compute the block whole.
 
 #include "lockstep/kernel/arch/amx_tile.hpp"
 
@@ -138,14 +138,14 @@ LOCKSTEP_AVX512_INLINE void finish_rows(Sink const& sink, Unfinished const& old,
 
 /// Without a tile unit: what is in the place of tiles 0-3, (start or 0) + a b.
 LOCKSTEP_AVX512_LEAF inline void multiply_panels_in_vectors(LeftPanel32 a, RightPanel32 b, std::size_t steps, float const* start) noexcept {
-    float* const to = vector_tiles().sums;
+    float* const to = vector_tiles();
     for (std::size_t half = 0; half < 2; ++half)
         multiply_vectors({a.data + half * tile_height * a.row, a.row, a.step}, {b.data, b.data + 1024, b.step}, steps,
                          start != nullptr ? start + half * tile_height * block_size : nullptr, to + half * tile_height * block_size);
 }
 
 /// Without a tile unit: stores them.
-inline void store_vectors(float* to) noexcept { std::memcpy(to, vector_tiles().sums, sizeof(vector_tiles().sums)); }
+inline void store_vectors(float* to) noexcept { std::memcpy(to, vector_tiles(), block_size * sum_bytes); }
 
 }  // namespace detail
 

@@ -2,8 +2,8 @@
 // What becomes of a row of sums that leaves the tiles: 32 floats, of which the first `columns` count. All of it in fp32, rounded once.
 // Rounding to bfloat16 is VCVTNE2PS2BF16: to nearest even, denormals become zero.
 
-#include "lockstep/kernel/arch/amx_activation.hpp"
-#include "lockstep/kernel/arch/amx_micro_kernel.hpp"
+#include "lockstep/kernel/arch/tiles_activation.hpp"
+#include "lockstep/kernel/arch/tiles_micro_kernel.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -87,7 +87,7 @@ LOCKSTEP_AVX512_INLINE Lanes32 add(Lanes32 x, Lanes32 y) noexcept { return {_mm5
 }  // namespace detail
 
 template <class T>
-concept amx_output = std::same_as<T, float> || std::same_as<T, bfloat16>;
+concept tile_output = std::same_as<T, float> || std::same_as<T, bfloat16>;
 
 /// Where results go: into the caches, or past them, which is half again as quick as long as nobody reads them at once.
 enum class Stores { cached, past_caches, by_size };
@@ -111,7 +111,7 @@ struct SourceRows {
 };
 
 /// Rows of a matrix that a sink writes.
-template <amx_output T>
+template <tile_output T>
 struct SinkRows {
     T*          data;
     std::size_t stride;
@@ -131,7 +131,7 @@ struct SinkRows {
 };
 
 /// y = sums + bias. `bias` may be null.
-template <amx_output Y, amx_output B>
+template <tile_output Y, tile_output B>
 struct StoreSink {
     SinkRows<Y> y;
     B const*    bias;
@@ -146,7 +146,7 @@ struct StoreSink {
 };
 
 /// pre = sums + bias, y = gelu(pre as stored): what the backward pass sees.
-template <amx_output B>
+template <tile_output B>
 struct GeluSink {
     SinkRows<bfloat16> y;
     B const*           bias;
@@ -165,7 +165,7 @@ struct GeluSink {
 };
 
 /// dx = sums * gelu'(pre).
-template <amx_output DX>
+template <tile_output DX>
 struct GeluGradSink {
     SinkRows<DX>         dx;
     SourceRows<bfloat16> pre;

@@ -1,5 +1,5 @@
 #pragma once
-// Products of blocks of 32 x 32 in tiles 0 to 3, and what both directions of attention do with the sums.
+// Products of blocks of 32 x 32, and what both directions of attention do with the sums.
 
 #include "lockstep/kernel/arch/amx_tile.hpp"
 
@@ -9,10 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "lockstep/core/random.hpp"
-#include "lockstep/kernel/arch/amx_attention_pack.hpp"
+#include "lockstep/kernel/arch/tiles_attention_pack.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 
 #if !defined(__clang__)
@@ -23,8 +22,7 @@
 
 namespace lockstep::kernel::arch {
 
-inline constexpr float log2_e = 1.44269504f;
-inline constexpr float ln_2   = 0.693147181f;
+inline constexpr float ln_2 = 0.693147181f;
 
 /// Dropout of one head: weight (query, key) is element first + query * stride + key.
 struct HeadDropout {
@@ -40,82 +38,81 @@ enum class TileStreams { neither, left, right };
 
 namespace detail {
 
-LOCKSTEP_AVX512_INLINE void zero_sums() noexcept {
-    if (without_tile_unit()) {
-        vector_tiles().zero = true;
-        return;
-    }
-    tile_zero<0>();
-    tile_zero<1>();
-    tile_zero<2>();
-    tile_zero<3>();
-}
-
-/// Sums (32, 32) of floats, row by row.
-LOCKSTEP_AVX512_INLINE void load_sums(float const* from) noexcept {
-    if (without_tile_unit()) {
-        std::memcpy(vector_tiles().sums, from, sizeof(VectorTiles::sums));
-        vector_tiles().zero = false;
-        return;
-    }
-    tile_load<0>(from, 128);
-    tile_load<1>(from + 16, 128);
-    tile_load<2>(from + 512, 128);
-    tile_load<3>(from + 528, 128);
-}
-LOCKSTEP_AVX512_INLINE void store_sums(float* to) noexcept {
-    if (without_tile_unit()) {
-        vector_tiles().zero ? std::memset(to, 0, sizeof(VectorTiles::sums))
-                            : std::memcpy(to, vector_tiles().sums, sizeof(VectorTiles::sums));
-        return;
-    }
-    tile_store<0>(to, 128);
-    tile_store<1>(to + 16, 128);
-    tile_store<2>(to + 512, 128);
-    tile_store<3>(to + 528, 128);
-}
-
-/// The same as `add_products` without a tile unit.
+/// Without a tile unit: to (32, 32) = (start or 0) + A B.
 LOCKSTEP_AVX512_LEAF inline void add_products_in_vectors(precision::bfloat16 const* a, std::size_t a_step, precision::bfloat16 const* b,
-                                                         std::size_t b_step) noexcept {
-    VectorTiles&     tiles = vector_tiles();
+                                                         std::size_t b_step, float const* start, float* to) noexcept {
     RightTiles const right{reinterpret_cast<std::byte const*>(b), reinterpret_cast<std::byte const*>(b + b_step), 0};
-    for (std::size_t half = 0; half < 2; ++half) {
-        float* const sums = tiles.sums + half * 512;
-        multiply_vectors({reinterpret_cast<std::byte const*>(a + half * a_step), 64, 0}, right, 1, tiles.zero ? nullptr : sums, sums);
-    }
-    tiles.zero = false;
+    for (std::size_t half = 0; half < 2; ++half)
+        multiply_vectors({reinterpret_cast<std::byte const*>(a + half * a_step), 64, 0}, right, 1,
+                         start != nullptr ? start + half * 512 : nullptr, to + half * 512);
 }
 
-/// Sums += A B: A of tiles a and a + a_step (upper and lower half), B of tiles b and b + b_step (left and right half).
-template <TileStreams S = TileStreams::neither>
-LOCKSTEP_AVX512_INLINE void add_products(precision::bfloat16 const* a, std::size_t a_step, precision::bfloat16 const* b,
-                                         std::size_t b_step) noexcept {
-    if (without_tile_unit()) return add_products_in_vectors(a, a_step, b, b_step);
-    if constexpr (S == TileStreams::left) {
-        tile_load_streaming<4>(a, 64);
-        tile_load<6>(b, 64);
-        tile_multiply<0, 4, 6>();
-        tile_load<7>(b + b_step, 64);
-        tile_multiply<1, 4, 7>();
-        tile_load_streaming<5>(a + a_step, 64);
-    } else {
-        tile_load<4>(a, 64);
-        if constexpr (S == TileStreams::right)
-            tile_load_streaming<6>(b, 64);
-        else
-            tile_load<6>(b, 64);
-        tile_multiply<0, 4, 6>();
-        if constexpr (S == TileStreams::right)
-            tile_load_streaming<7>(b + b_step, 64);
-        else
-            tile_load<7>(b + b_step, 64);
-        tile_multiply<1, 4, 7>();
-        tile_load<5>(a + a_step, 64);
+/// Sums (32, 32) of floats, row by row: in tiles 0 to 3 from the beginning to `store`, or without a tile unit where they belong.
+class BlockSums {
+public:
+    /// Begins with zeros, or with what is there.
+    LOCKSTEP_AVX512_INLINE BlockSums(float* to, bool zeros) noexcept : to_(to), start_(zeros ? nullptr : to) {
+        if (without_tile_unit()) return;
+        if (zeros) {
+            tile_zero<0>();
+            tile_zero<1>();
+            tile_zero<2>();
+            tile_zero<3>();
+        } else {
+            tile_load<0>(to, 128);
+            tile_load<1>(to + 16, 128);
+            tile_load<2>(to + 512, 128);
+            tile_load<3>(to + 528, 128);
+        }
     }
-    tile_multiply<2, 5, 6>();
-    tile_multiply<3, 5, 7>();
-}
+
+    /// Sums += A B: A of tiles a and a + a_step (upper and lower half), B of tiles b and b + b_step (left and right half).
+    template <TileStreams S = TileStreams::neither>
+    LOCKSTEP_AVX512_INLINE void add_products(precision::bfloat16 const* a, std::size_t a_step, precision::bfloat16 const* b,
+                                             std::size_t b_step) noexcept {
+        if (without_tile_unit()) {
+            add_products_in_vectors(a, a_step, b, b_step, start_, to_);
+            start_ = to_;
+            return;
+        }
+        if constexpr (S == TileStreams::left) {
+            tile_load_streaming<4>(a, 64);
+            tile_load<6>(b, 64);
+            tile_multiply<0, 4, 6>();
+            tile_load<7>(b + b_step, 64);
+            tile_multiply<1, 4, 7>();
+            tile_load_streaming<5>(a + a_step, 64);
+        } else {
+            tile_load<4>(a, 64);
+            if constexpr (S == TileStreams::right)
+                tile_load_streaming<6>(b, 64);
+            else
+                tile_load<6>(b, 64);
+            tile_multiply<0, 4, 6>();
+            if constexpr (S == TileStreams::right)
+                tile_load_streaming<7>(b + b_step, 64);
+            else
+                tile_load<7>(b + b_step, 64);
+            tile_multiply<1, 4, 7>();
+            tile_load<5>(a + a_step, 64);
+        }
+        tile_multiply<2, 5, 6>();
+        tile_multiply<3, 5, 7>();
+    }
+
+    /// Of at least one product.
+    LOCKSTEP_AVX512_INLINE void store() const noexcept {
+        if (without_tile_unit()) return;
+        tile_store<0>(to_, 128);
+        tile_store<1>(to_ + 16, 128);
+        tile_store<2>(to_ + 512, 128);
+        tile_store<3>(to_ + 528, 128);
+    }
+
+private:
+    float*       to_;
+    float const* start_;  // null: zeros
+};
 
 /// Pairs (low[i], high[i]) of 16 floats each, rounded.
 LOCKSTEP_AVX512_INLINE __m512i round_pairs(__m512 low, __m512 high) noexcept {

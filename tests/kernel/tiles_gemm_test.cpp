@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "lockstep/core/random.hpp"
-#include "lockstep/kernel/arch/amx_gemm.hpp"
-#include "lockstep/kernel/arch/amx_weight_grad.hpp"
+#include "lockstep/kernel/arch/tiles_gemm.hpp"
+#include "lockstep/kernel/arch/tiles_weight_grad.hpp"
 #include "lockstep/kernel/gemm.hpp"
 #include "lockstep/kernel/probes.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
 #include "tile_unit.hpp"
 
-namespace amx_gemm_test {
+namespace tiles_gemm_test {
 
 using namespace lockstep;
 using kernel::packed_layout;
@@ -64,7 +64,8 @@ std::vector<Sizes> awkward() {
     std::vector<Sizes>             all;
     for (std::size_t i = 0; i < 10; ++i) all.push_back({sizes[i], sizes[(3 * i + 1) % 10], sizes[(7 * i + 2) % 10]});
     for (std::size_t i = 0; i < 10; ++i) all.push_back({sizes[(7 * i + 3) % 10], sizes[i], sizes[(3 * i + 5) % 10]});
-    for (Sizes more : {Sizes{32, 64, 96}, Sizes{700, 33, 65}, Sizes{40, 33, 1100}, Sizes{33, 1100, 64}, Sizes{64, 640, 640}})
+    for (Sizes more : {Sizes{32, 64, 96}, Sizes{700, 33, 65}, Sizes{40, 33, 1100}, Sizes{33, 1100, 64}, Sizes{64, 640, 640},
+                       Sizes{1000, 33, 65}, Sizes{65, 1000, 33}, Sizes{33, 65, 1000}})
         all.push_back(more);
     return all;
 }
@@ -150,14 +151,14 @@ void compare_forward(Sizes s, std::size_t gap) {
     auto const biased = [&](std::size_t n, std::size_t m) { return sum(n, m) + static_cast<double>(bias[m]); };
 
     for (arch::Stores stores : {arch::Stores::cached, arch::Stores::past_caches}) {
-        arch::gemm_forward(arch::amx{}, x.read(), w.for_forward(), tensor::View<B const, 1>{}, y.view(), stores);
+        arch::gemm_forward(arch::tiles{}, x.read(), w.for_forward(), tensor::View<B const, 1>{}, y.view(), stores);
         CHECK(worst(y, K, sum) <= 1.0);
-        arch::gemm_forward(arch::amx{}, x.read(), w.for_forward(), bias_view, y.view(), stores);
+        arch::gemm_forward(arch::tiles{}, x.read(), w.for_forward(), bias_view, y.view(), stores);
         CHECK(worst(y, K, biased) <= 1.0);
         CHECK(y.only_inside_touched());
         if constexpr (std::is_same_v<Y, bfloat16>) {
             Rows<bfloat16> pre(N, M, gap, 4);
-            arch::gemm_forward_gelu(arch::amx{}, x.read(), w.for_forward(), bias_view, pre.view(), y.view(), stores);
+            arch::gemm_forward_gelu(arch::tiles{}, x.read(), w.for_forward(), bias_view, pre.view(), y.view(), stores);
             CHECK(worst(pre, K, biased) <= 1.0);
             CHECK(worst(
                       y, 0, [&](std::size_t n, std::size_t m) { return gelu(pre(n, m)); }, 1, 2e-4 * 2e-1) <= 1.0);
@@ -180,9 +181,9 @@ void compare_input_grad(Sizes s, std::size_t gap) {
         sums[i] = dot(
             M, [&](std::size_t m) { return dy(i / K, m); }, [&](std::size_t m) { return w(m, i % K); });
     for (arch::Stores stores : {arch::Stores::cached, arch::Stores::past_caches}) {
-        arch::gemm_input_grad(arch::amx{}, dy.read(), w.for_backward(), dx.view(), stores);
+        arch::gemm_input_grad(arch::tiles{}, dy.read(), w.for_backward(), dx.view(), stores);
         CHECK(worst(dx, M, [&](std::size_t n, std::size_t k) { return sums[n * K + k]; }) <= 1.0);
-        arch::gemm_input_grad_gelu(arch::amx{}, dy.read(), w.for_backward(), pre.read(), dx.view(), stores);
+        arch::gemm_input_grad_gelu(arch::tiles{}, dy.read(), w.for_backward(), pre.read(), dx.view(), stores);
         CHECK(worst(
                   dx, M, [&](std::size_t n, std::size_t k) { return sums[n * K + k] * gelu_derivative(pre(n, k)); }, 1.2,
                   2e-4 * std::sqrt(static_cast<double>(M))) <= 1.0);
@@ -199,7 +200,7 @@ void compare_weight_grad(Sizes s, std::size_t gap) {
     Weight const         before    = dw;
     Rows<float> const    db_before = db;
     for (int repeat = 0; repeat < 2; ++repeat)
-        arch::gemm_weight_grad(arch::amx{}, dy.read(), x.read(), {dw.masters.data(), dw.map},
+        arch::gemm_weight_grad(arch::tiles{}, dy.read(), x.read(), {dw.masters.data(), dw.map},
                                tensor::View<float, 1>(db.view().data(), {M}));
     Rows<float> result(M, K, 0, 5);
     for (std::size_t m = 0; m < M; ++m)
@@ -262,9 +263,9 @@ TEST_CASE("the number of threads does not change a bit") {
             Weight         dw(M, K, 6);
             Rows<float>    db(1, M, 0, 7);
             runtime::Threads(threads).run([&] {
-                arch::gemm_forward(arch::amx{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, y.view());
-                arch::gemm_input_grad(arch::amx{}, dy.read(), w.for_backward(), dx.view());
-                arch::gemm_weight_grad(arch::amx{}, dy.read(), x.read(), {dw.masters.data(), dw.map}, {db.view().data(), {M}});
+                arch::gemm_forward(arch::tiles{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, y.view());
+                arch::gemm_input_grad(arch::tiles{}, dy.read(), w.for_backward(), dx.view());
+                arch::gemm_weight_grad(arch::tiles{}, dy.read(), x.read(), {dw.masters.data(), dw.map}, {db.view().data(), {M}});
             });
             ys.push_back(y), dxs.push_back(dx), dws.push_back(dw), dbs.push_back(db);
         }
@@ -284,14 +285,14 @@ TEST_CASE("a row depends neither on the rows beside it nor on where the results 
     Rows<bfloat16> const x(430, K, 2, 1), dy(430, M, 58, 2);
     Weight const         w(M, K, 3);
     Rows<float>          y(430, M, 2, 4), dx(430, K, 2, 5);
-    arch::gemm_forward(arch::amx{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, y.view(), arch::Stores::past_caches);
-    arch::gemm_input_grad(arch::amx{}, dy.read(), w.for_backward(), dx.view(), arch::Stores::past_caches);
+    arch::gemm_forward(arch::tiles{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, y.view(), arch::Stores::past_caches);
+    arch::gemm_input_grad(arch::tiles{}, dy.read(), w.for_backward(), dx.view(), arch::Stores::past_caches);
     for (std::size_t first : {0u, 11u, 393u})
         for (std::size_t count : {5u, 37u}) {
             Rows<float> some_y(count, M, 0, 6), some_dx(count, K, 0, 7);
-            arch::gemm_forward(arch::amx{}, x.read().rows(first, first + count), w.for_forward(), tensor::View<float const, 1>{},
+            arch::gemm_forward(arch::tiles{}, x.read().rows(first, first + count), w.for_forward(), tensor::View<float const, 1>{},
                                some_y.view(), arch::Stores::cached);
-            arch::gemm_input_grad(arch::amx{}, dy.read().rows(first, first + count), w.for_backward(), some_dx.view(),
+            arch::gemm_input_grad(arch::tiles{}, dy.read().rows(first, first + count), w.for_backward(), some_dx.view(),
                                   arch::Stores::cached);
             bool same = true;
             for (std::size_t r = 0; r < count; ++r) {
@@ -311,9 +312,9 @@ TEST_CASE("what lies around the inputs reaches no result, though it be NaN") {
         Rows<bfloat16> const x(N, K, 14, 1, nan), dy(N, M, 14, 2, nan);
         Weight               w(M, K, 3), dw(M, K, 4);
         Rows<float>          y(N, M, 0, 5), dx(N, K, 0, 6), db(1, M, 0, 7);
-        arch::gemm_forward(arch::amx{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, y.view());
-        arch::gemm_input_grad(arch::amx{}, dy.read(), w.for_backward(), dx.view());
-        arch::gemm_weight_grad(arch::amx{}, dy.read(), x.read(), {dw.masters.data(), dw.map}, {db.view().data(), {M}});
+        arch::gemm_forward(arch::tiles{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, y.view());
+        arch::gemm_input_grad(arch::tiles{}, dy.read(), w.for_backward(), dx.view());
+        arch::gemm_weight_grad(arch::tiles{}, dy.read(), x.read(), {dw.masters.data(), dw.map}, {db.view().data(), {M}});
         auto const finite = [](std::vector<float> const& values) {
             return std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
         };
@@ -332,8 +333,8 @@ TEST_CASE("infinity in an input shows in its rows only, and never in the padding
     Weight            w(M, K, 3), dw(M, K, 4);
     Rows<float>       y(N, M, 0, 5);
     x.view()(7, 3) = bfloat16(std::numeric_limits<float>::infinity());
-    arch::gemm_forward(arch::amx{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, y.view());
-    arch::gemm_weight_grad(arch::amx{}, dy.read(), x.read(), {dw.masters.data(), dw.map}, {});
+    arch::gemm_forward(arch::tiles{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, y.view());
+    arch::gemm_weight_grad(arch::tiles{}, dy.read(), x.read(), {dw.masters.data(), dw.map}, {});
     for (std::size_t n = 0; n < N; ++n) CHECK(std::isfinite(y(n, 0)) == (n != 7));
     std::vector<bool> used(dw.map.size(), false);
     for (std::size_t m = 0; m < M; ++m)
@@ -355,7 +356,7 @@ TEST_CASE("gelu keeps NaN and is flat far from zero") {
     w.masters[0] = 1.0f;
     kernel::write_weight_copies(true, std::span<float const>(w.masters), std::span(w.forward), std::span(w.backward));
     for (std::size_t i = 0; i < values.size(); ++i) x.view()(i, 0) = bfloat16(values[i]);
-    arch::gemm_forward_gelu(arch::amx{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, pre.view(), y.view());
+    arch::gemm_forward_gelu(arch::tiles{}, x.read(), w.for_forward(), tensor::View<float const, 1>{}, pre.view(), y.view());
     for (std::size_t i = 0; i + 1 < values.size(); ++i) {
         double const v = x(i, 0);
         CHECK(std::fabs(y(i, 0) - (std::fabs(v) > 20 ? std::max(v, 0.0) : gelu(v))) <= 0x1p-8 * std::fabs(y(i, 0)) + 1e-4);
@@ -416,4 +417,4 @@ TEST_CASE("both copies of a weight hold its elements in their places, with the b
     CHECK(wrong == 0);
 }
 
-}  // namespace amx_gemm_test
+}  // namespace tiles_gemm_test

@@ -12,8 +12,8 @@
 #include <type_traits>
 
 #include "lockstep/core/assertion.hpp"
-#include "lockstep/kernel/arch/amx_attention_forward_pass.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
+#include "lockstep/kernel/arch/tiles_attention_forward_pass.hpp"
 #include "lockstep/kernel/attention_shape.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
@@ -54,9 +54,9 @@ constexpr std::size_t product_cost(AttentionShape s, std::size_t queries, std::s
 
 /// Heads of up to 128 elements. Scores, softmax and sums are fp32; the weights are rounded to bfloat16 before they meet the values.
 template <bfloat16_readable X>
-void attention_forward(amx, AttentionShape s, tensor::View<X, 2> qkv,  // (B*T, (H+2K)*D)
-                       tensor::View<precision::bfloat16, 2> out,       // (B*T, H*D)
-                       tensor::View<float, 2>               lse,       // (B*H, T)
+void attention_forward(tiles, AttentionShape s, tensor::View<X, 2> qkv,  // (B*T, (H+2K)*D)
+                       tensor::View<precision::bfloat16, 2> out,         // (B*T, H*D)
+                       tensor::View<float, 2>               lse,         // (B*H, T)
                        AttentionDropout const&              dropout) {
     if (s.rows() == 0) return;
     // A task packs the keys and values that it sees, so it takes a whole head where there are enough of them.

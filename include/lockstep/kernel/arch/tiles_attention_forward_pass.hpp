@@ -1,5 +1,5 @@
 #pragma once
-// Attention forward of one head on the tile unit, with transposed scores: S^T = K Q^T, so that the softmax runs down the rows, one query in
+// Attention forward of one head in tiles, with transposed scores: S^T = K Q^T, so that the softmax runs down the rows, one query in
 // each lane, and the weights P^T are the right operand of O^T += V^T P^T as they are (Dao et al. 2022, arXiv:2205.14135, for the running
 // softmax). The queries' blocks are cut into items of up to 64 keys. While the weights of one item are computed in vectors, the tile unit
 // works on the scores of the next and the output of the one before.
@@ -14,11 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lockstep/kernel/arch/amx_attention_dropout.hpp"
-#include "lockstep/kernel/arch/amx_attention_pack.hpp"
-#include "lockstep/kernel/arch/amx_attention_softmax.hpp"
-#include "lockstep/kernel/arch/amx_attention_tiles.hpp"
-#include "lockstep/kernel/arch/amx_exponential.hpp"
+#include "lockstep/kernel/arch/tiles_attention_dropout.hpp"
+#include "lockstep/kernel/arch/tiles_attention_pack.hpp"
+#include "lockstep/kernel/arch/tiles_attention_softmax.hpp"
+#include "lockstep/kernel/arch/tiles_attention_sums.hpp"
+#include "lockstep/kernel/arch/tiles_exponential.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/runtime/scratch.hpp"
 
@@ -64,9 +64,9 @@ public:
         softmax.slack = 8 / task_.scale;
         pack(now);
         for (std::size_t b = 0; b < now.blocks; ++b) {
-            zero_sums();
-            for (std::size_t g = 0; g < groups_; ++g) add_scores(now, b, g);
-            store_sums(scores(now) + b * 1024);
+            BlockSums sums(scores(now) + b * 1024, true);
+            for (std::size_t g = 0; g < groups_; ++g) add_scores(sums, now, b, g);
+            sums.store();
         }
         while (now.blocks > 0) {
             Item const next = after(now);
@@ -89,12 +89,12 @@ public:
             std::size_t const steps = (next.blocks + before.blocks) * groups_;
             std::size_t const share = steps == 0 ? 0 : (softmax.end + steps - 1) / steps;
             for (std::size_t b = 0; b < next.blocks; ++b) {
-                zero_sums();
+                BlockSums sums(scores(next) + b * 1024, true);
                 for (std::size_t g = 0; g < groups_; ++g) {
-                    add_scores(next, b, g);
+                    add_scores(sums, next, b, g);
                     weigh(softmax, share);
                 }
-                store_sums(scores(next) + b * 1024);
+                sums.store();
             }
             add_outputs(before, softmax, share);
             weigh(softmax, softmax.end);
@@ -144,25 +144,22 @@ private:
     precision::bfloat16* weights(Item i) const noexcept { return weights_ + i.number % 2 * item_scores; }
     std::size_t          rows(Item i) const noexcept { return std::min(head_block, task_.queries.rows - i.query * head_block); }
 
-    LOCKSTEP_AVX512_INLINE void add_scores(Item i, std::size_t b, std::size_t g) noexcept {
-        add_products<TileStreams::left>(keys_ + (i.key + b) * operand_ + g * head_tile, groups_ * head_tile, queries(i) + g * head_tile,
-                                        groups_ * head_tile);
+    LOCKSTEP_AVX512_INLINE void add_scores(BlockSums& sums, Item i, std::size_t b, std::size_t g) noexcept {
+        sums.add_products<TileStreams::left>(keys_ + (i.key + b) * operand_ + g * head_tile, groups_ * head_tile,
+                                             queries(i) + g * head_tile, groups_ * head_tile);
     }
 
     /// O^T += V^T P^T of an item, `share` pairs of keys of the softmax after each step.
     LOCKSTEP_AVX512_INLINE void add_outputs(Item i, RunningSoftmax& softmax, std::size_t share) noexcept {
         if (i.blocks == 0) return;
         for (std::size_t g = 0; g < groups_; ++g) {
-            if (i.key == 0)
-                zero_sums();
-            else
-                load_sums(sums_ + g * 1024);
+            BlockSums sums(sums_ + g * 1024, i.key == 0);
             for (std::size_t b = 0; b < i.blocks; ++b) {
-                add_products<TileStreams::left>(values_ + (i.key + b) * operand_ + 2 * g * head_tile, head_tile,
-                                                weights(i) + b * 2 * head_tile, head_tile);
+                sums.add_products<TileStreams::left>(values_ + (i.key + b) * operand_ + 2 * g * head_tile, head_tile,
+                                                     weights(i) + b * 2 * head_tile, head_tile);
                 weigh(softmax, share);
             }
-            store_sums(sums_ + g * 1024);
+            sums.store();
         }
     }
 

@@ -6,10 +6,10 @@
 // bfloat16 is that of float. A row has the anchor that its first 32 logits give. Where a later logit exceeds it by far, a block of 512
 // columns gets its own, so that nothing overflows; combining a row undoes that.
 
-#include "lockstep/kernel/arch/amx_blocking.hpp"
-#include "lockstep/kernel/arch/amx_exponential.hpp"
-#include "lockstep/kernel/arch/amx_gemm.hpp"
-#include "lockstep/kernel/arch/amx_sinks.hpp"
+#include "lockstep/kernel/arch/tiles_blocking.hpp"
+#include "lockstep/kernel/arch/tiles_exponential.hpp"
+#include "lockstep/kernel/arch/tiles_gemm.hpp"
+#include "lockstep/kernel/arch/tiles_sinks.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -78,8 +78,6 @@ struct RowExponentials {
 };
 
 namespace detail {
-
-inline constexpr float log2_e = 1.44269504f;
 
 /// Exponentials above e to this power are not kept: their sums, and gradients that are divided by them, stay far from overflow.
 inline constexpr float largest_power = 40.0f;
@@ -197,7 +195,7 @@ inline void exponentiate_logits(View<bfloat16 const, 2> x, ForwardWeights w, Row
     constexpr std::size_t block_panels = RowExponentials::block_columns / block_size;
     std::size_t const     far          = cut_for_tasks(blocks, whole ? 6 : 1, row_parts.count, row_panels * panels_of(w.rows) * steps);
     PanelParts const      parts(blocks, far);
-    runtime::parallel_for(parts.count * row_parts.count, parts.size * block_panels * row_parts.size * steps * block_step_cost,
+    runtime::parallel_for(parts.count * row_parts.count, parts.size * block_panels * row_parts.size * steps * block_step_cost(),
                           [&](std::size_t part) {
                               auto const [first_block, last_block] = parts[part / row_parts.count];
                               PanelRange const      row_range      = row_parts[part % row_parts.count];

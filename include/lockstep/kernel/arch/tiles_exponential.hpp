@@ -16,6 +16,8 @@
 
 namespace lockstep::kernel::arch {
 
+inline constexpr float log2_e = 1.44269504f;
+
 /// Denormal results and operands count as zero while it lives: VSCALEFPS takes hundreds of cycles to make one.
 class DenormalsAreZero {
 public:

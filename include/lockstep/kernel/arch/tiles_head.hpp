@@ -2,7 +2,7 @@
 // Head and cross entropy on tiles, for a chunk of tokens: logits never reach memory, what the gradients need of them does in bfloat16.
 // Legend: R tokens of the chunk, C channels, V vocabulary.
 
-#include "lockstep/kernel/arch/amx_head_gradient.hpp"
+#include "lockstep/kernel/arch/tiles_head_gradient.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -77,7 +77,7 @@ inline void row_loss(RowTotal total, float label_logit, float& loss, float& lse)
 }  // namespace detail
 
 /// loss = -log(softmax(h W^T)[label]) of each row, and the logarithm of the sum of exponentials. Both 0 where the label is ignored.
-inline void head_loss(amx, View<bfloat16 const, 2> h,             // (R,C)
+inline void head_loss(tiles, View<bfloat16 const, 2> h,           // (R,C)
                       ForwardWeights                w,            // [V,C]
                       std::span<std::int32_t const> labels,       // (R)
                       View<float, 1> loss, View<float, 1> lse) {  // (R)
@@ -93,7 +93,7 @@ inline void head_loss(amx, View<bfloat16 const, 2> h,             // (R,C)
 
 /// The same with the gradients of `scale` times the sum of the losses: dw += dlogits^T h, dh = dlogits W. `memory` holds
 /// ExponentialBlocks::elements(R, V).
-inline void head_loss_backward(amx, View<bfloat16 const, 2> h,                     // (R,C)
+inline void head_loss_backward(tiles, View<bfloat16 const, 2> h,                   // (R,C)
                                ForwardWeights w, InputGradWeights w_backward,      // [V,C]
                                std::span<std::int32_t const> labels, float scale,  // (R)
                                View<float, 1> loss, View<float, 1> lse,            // (R)

@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "lockstep/kernel/arch/amx_attention_pack.hpp"
-#include "lockstep/kernel/arch/amx_attention_tiles.hpp"
-#include "lockstep/kernel/arch/amx_exponential.hpp"
+#include "lockstep/kernel/arch/tiles_attention_pack.hpp"
+#include "lockstep/kernel/arch/tiles_attention_sums.hpp"
+#include "lockstep/kernel/arch/tiles_exponential.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 
 #if !defined(__clang__)

@@ -15,7 +15,7 @@
 
 #if LOCKSTEP_TILES
 
-namespace amx_head_test {
+namespace tiles_head_test {
 
 using namespace lockstep;
 using kernel::packed_layout;
@@ -321,4 +321,4 @@ TEST_CASE("a label outside the vocabulary is an error that names its position") 
 
 #endif
 
-}  // namespace amx_head_test
+}  // namespace tiles_head_test

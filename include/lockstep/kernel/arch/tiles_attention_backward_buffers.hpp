@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "lockstep/kernel/arch/amx_attention_gradient.hpp"
-#include "lockstep/kernel/arch/amx_attention_pack.hpp"
-#include "lockstep/kernel/arch/amx_attention_tiles.hpp"
+#include "lockstep/kernel/arch/tiles_attention_gradient.hpp"
+#include "lockstep/kernel/arch/tiles_attention_pack.hpp"
+#include "lockstep/kernel/arch/tiles_attention_sums.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/runtime/scratch.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Attention backward of one key/value head on the tile unit (Dao et al. 2022, arXiv:2205.14135, algorithm 4, keys outside), with transposed
+// Attention backward of one key/value head in tiles (Dao et al. 2022, arXiv:2205.14135, algorithm 4, keys outside), with transposed
 // scores. Of spans of 128 keys by 256 queries: S^T = K Q^T and dP^T = V dO^T, the weights P^T from the log-sum-exp, dS^T = P^T (dP^T -
 // mean); then dV += P^T dO, dK += dS^T Q and dQ^T += K^T dS^T take P^T and dS^T as they are. While the vectors work on a block of 32 by 32,
 // the tile unit multiplies the next.
@@ -14,11 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lockstep/kernel/arch/amx_attention_backward_buffers.hpp"
-#include "lockstep/kernel/arch/amx_attention_dropout.hpp"
-#include "lockstep/kernel/arch/amx_attention_gradient.hpp"
-#include "lockstep/kernel/arch/amx_attention_pack.hpp"
-#include "lockstep/kernel/arch/amx_attention_tiles.hpp"
+#include "lockstep/kernel/arch/tiles_attention_backward_buffers.hpp"
+#include "lockstep/kernel/arch/tiles_attention_dropout.hpp"
+#include "lockstep/kernel/arch/tiles_attention_gradient.hpp"
+#include "lockstep/kernel/arch/tiles_attention_pack.hpp"
+#include "lockstep/kernel/arch/tiles_attention_sums.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/runtime/scratch.hpp"
 
@@ -93,20 +93,20 @@ private:
     /// Scores and gradients of the weights of a block.
     LOCKSTEP_AVX512_INLINE void multiply(Span s, Block b, std::size_t buffer, GradientBlock& work, std::size_t share) noexcept {
         std::size_t const q = (s.query + b.q) * m.operand;
-        zero_sums();
+        BlockSums         scores(m.scores + buffer * 1024, true);
         for (std::size_t g = 0; g < m.groups * head_tile; g += head_tile) {
-            add_products<TileStreams::right>(m.keys + b.k * m.operand + g, m.groups * head_tile, m.query_columns + q + g,
-                                             m.groups * head_tile);
+            scores.add_products<TileStreams::right>(m.keys + b.k * m.operand + g, m.groups * head_tile, m.query_columns + q + g,
+                                                    m.groups * head_tile);
             weigh(work, share);
         }
-        store_sums(m.scores + buffer * 1024);
-        zero_sums();
+        scores.store();
+        BlockSums dweights(m.dweights + buffer * 1024, true);
         for (std::size_t g = 0; g < m.groups * head_tile; g += head_tile) {
-            add_products<TileStreams::right>(m.values + b.k * m.operand + g, m.groups * head_tile, m.dout_columns + q + g,
-                                             m.groups * head_tile);
+            dweights.add_products<TileStreams::right>(m.values + b.k * m.operand + g, m.groups * head_tile, m.dout_columns + q + g,
+                                                      m.groups * head_tile);
             weigh(work, share);
         }
-        store_sums(m.dweights + buffer * 1024);
+        dweights.store();
     }
 
     LOCKSTEP_AVX512_INLINE void begin(GradientBlock& work, Span s, Block b, std::size_t buffer, BackwardQueries const& head) noexcept {
@@ -141,33 +141,27 @@ private:
     }
     LOCKSTEP_AVX512_INLINE void add_to_keys(Span s, std::size_t k, std::size_t g, precision::bfloat16 const* left,
                                             precision::bfloat16 const* right, float* to) noexcept {
-        if (s.fresh)
-            zero_sums();
-        else
-            load_sums(to);
+        BlockSums sums(to, s.fresh);
         for (std::size_t q = 0; q < s.queries; ++q) {
             if (!s.sees(k, q)) continue;
-            add_products<TileStreams::right>(left + (k * span_queries + q) * 1024, head_tile,
-                                             right + (s.query + q) * m.operand + 2 * g * head_tile, head_tile);
+            sums.add_products<TileStreams::right>(left + (k * span_queries + q) * 1024, head_tile,
+                                                  right + (s.query + q) * m.operand + 2 * g * head_tile, head_tile);
         }
-        store_sums(to);
+        sums.store();
     }
 
     /// dQ^T += K^T dS^T of one block of queries.
     LOCKSTEP_AVX512_INLINE void add_queries(Span s, std::size_t q, GradientBlock& work, std::size_t share) noexcept {
         for (std::size_t g = 0; g < m.groups; ++g) {
             float* const to = m.dqueries + (s.query + q) * m.sums + g * 1024;
-            if (s.key == 0)
-                zero_sums();
-            else
-                load_sums(to);
+            BlockSums    sums(to, s.key == 0);
             for (std::size_t k = 0; k < s.keys; ++k) {
                 if (!s.sees(k, q)) continue;
-                add_products(m.keys_transposed + k * m.operand + 2 * g * head_tile, head_tile,
-                             m.dscore_pairs + (k * span_queries + q) * 1024, head_tile);
+                sums.add_products(m.keys_transposed + k * m.operand + 2 * g * head_tile, head_tile,
+                                  m.dscore_pairs + (k * span_queries + q) * 1024, head_tile);
                 weigh(work, share);
             }
-            store_sums(to);
+            sums.store();
         }
     }
 

@@ -4,11 +4,11 @@
 // Tokens come in chunks. First whole rows of both operands are packed (long reads, which the prefetchers of the processor follow), dy
 // transposed and x with pairs of rows interleaved. Then blocks of dw are computed in parallel, none shares a sum with another.
 
-#include "lockstep/kernel/arch/amx_micro_kernel.hpp"
-#include "lockstep/kernel/arch/amx_pack.hpp"
-#include "lockstep/kernel/arch/amx_sinks.hpp"
 #include "lockstep/kernel/arch/panel_parts.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
+#include "lockstep/kernel/arch/tiles_micro_kernel.hpp"
+#include "lockstep/kernel/arch/tiles_pack.hpp"
+#include "lockstep/kernel/arch/tiles_sinks.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -141,10 +141,10 @@ LOCKSTEP_AVX512_LEAF void add_products(TokenPanels dy, TokenPanels x, state::Mat
 }  // namespace detail
 
 /// dw += dy^T x, db += the sum of the rows of dy unless db is empty. dw lies in tiles of 32 x 32.
-inline void gemm_weight_grad(amx, tensor::View<bfloat16 const, 2> dy,  // (N,M)
-                             tensor::View<bfloat16 const, 2> x,        // (N,K)
-                             state::Matrix<float>            dw,       // [M,K]
-                             tensor::View<float, 1>          db) {              // (M) or empty
+inline void gemm_weight_grad(tiles, tensor::View<bfloat16 const, 2> dy,  // (N,M)
+                             tensor::View<bfloat16 const, 2> x,          // (N,K)
+                             state::Matrix<float>            dw,         // [M,K]
+                             tensor::View<float, 1>          db) {                // (M) or empty
     using namespace detail;
     std::size_t const tokens = panels_of(dy.extent(0)), rows = panels_of(dw.rows()), columns = panels_of(dw.columns());
     if (tokens == 0 || rows == 0 || columns == 0) return;
@@ -172,7 +172,7 @@ inline void gemm_weight_grad(amx, tensor::View<bfloat16 const, 2> dy,  // (N,M)
             }
         });
         runtime::parallel_for(
-            row_parts.count * column_parts.count, row_parts.size * column_parts.size * steps * block_step_cost, [&](std::size_t task) {
+            row_parts.count * column_parts.count, row_parts.size * column_parts.size * steps * block_step_cost(), [&](std::size_t task) {
                 PanelRange const row_range = row_parts[task / column_parts.count], column_range = column_parts[task % column_parts.count];
                 if (row_range.first == row_range.last || column_range.first == column_range.last) return;
                 runtime::ScratchFrame own;

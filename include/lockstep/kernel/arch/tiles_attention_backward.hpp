@@ -8,10 +8,10 @@
 #include <cmath>
 #include <cstddef>
 
-#include "lockstep/kernel/arch/amx_attention.hpp"
-#include "lockstep/kernel/arch/amx_attention_backward_pass.hpp"
-#include "lockstep/kernel/arch/amx_exponential.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
+#include "lockstep/kernel/arch/tiles_attention.hpp"
+#include "lockstep/kernel/arch/tiles_attention_backward_pass.hpp"
+#include "lockstep/kernel/arch/tiles_exponential.hpp"
 #include "lockstep/kernel/attention_shape.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
@@ -34,11 +34,11 @@ LOCKSTEP_AVX512_LEAF void attention_backward_head(BackwardKeys const& keys, std:
 
 /// Gradient of attention_forward of the same tag. Weights and gradients of scores are rounded to bfloat16 before they are multiplied.
 template <bfloat16_readable X, bfloat16_readable O, bfloat16_readable DO, class L>
-void attention_backward(amx, AttentionShape s, tensor::View<X, 2> qkv,  // (B*T, (H+2K)*D)
-                        tensor::View<O, 2>                   out,       // (B*T, H*D)
-                        tensor::View<DO, 2>                  dout,      // (B*T, H*D)
-                        tensor::View<L, 2>                   lse,       // (B*H, T)
-                        tensor::View<precision::bfloat16, 2> dqkv,      // (B*T, (H+2K)*D) overwritten
+void attention_backward(tiles, AttentionShape s, tensor::View<X, 2> qkv,  // (B*T, (H+2K)*D)
+                        tensor::View<O, 2>                   out,         // (B*T, H*D)
+                        tensor::View<DO, 2>                  dout,        // (B*T, H*D)
+                        tensor::View<L, 2>                   lse,         // (B*H, T)
+                        tensor::View<precision::bfloat16, 2> dqkv,        // (B*T, (H+2K)*D) overwritten
                         AttentionDropout const&              dropout) {
     if (s.rows() == 0) return;
     detail::require_head_size(s);

@@ -2,9 +2,9 @@
 // Gradients of the head from the exponentials of a chunk. The gradient of a logit is an exponential times a factor of its row, so the
 // factors are applied to what has fewer columns: dW = E^T (factors * h), dh = factors * (E W).
 
-#include "lockstep/kernel/arch/amx_head_logits.hpp"
-#include "lockstep/kernel/arch/amx_pack.hpp"
-#include "lockstep/kernel/arch/amx_weight_grad.hpp"
+#include "lockstep/kernel/arch/tiles_head_logits.hpp"
+#include "lockstep/kernel/arch/tiles_pack.hpp"
+#include "lockstep/kernel/arch/tiles_weight_grad.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -181,7 +181,7 @@ inline void head_weight_grad(ExponentialBlocks const& e,        // (R,V)
         pack_scaled(h, factors, step * block_size, packed_h + step * block_elements, steps * block_elements);
     });
     PanelParts const parts(panels, cut_for_tasks(panels, head_far, 1, panels * across * steps));
-    runtime::parallel_for(parts.count, parts.size * across * steps * block_step_cost, [&](std::size_t part) {
+    runtime::parallel_for(parts.count, parts.size * across * steps * block_step_cost(), [&](std::size_t part) {
         runtime::ScratchFrame own;
         float* const          sums   = own.take<float>(block_elements).data();
         bfloat16* const       packed = own.take<bfloat16>(head_tokens * block_elements).data();
@@ -210,7 +210,7 @@ inline void head_input_grad(ExponentialBlocks const& e,        // (R,V)
     };
     for (std::size_t first = 0; first < panels; first += head_columns) {
         PanelRange const range{first, std::min(panels, first + head_columns)};
-        for_each_task((range.last - first) * block_step_cost / block_elements + 1,
+        for_each_task((range.last - first) * block_step_cost() / block_elements + 1,
                       [&](PanelRange r, PanelRange c, float* at) { add_input_products(e, w, r, c, range, at); });
     }
     for_each_task(1, [&](PanelRange r, PanelRange c, float const* at) {

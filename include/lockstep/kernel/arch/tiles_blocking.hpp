@@ -5,7 +5,7 @@
 // Panels of one operand fill the second-level cache and stream from it; panels of the other one lie in the first level, one after
 // another. Long sums are cut into chunks, whose sums wait in memory in blocks of 32 x 32.
 
-#include "lockstep/kernel/arch/amx_micro_kernel.hpp"
+#include "lockstep/kernel/arch/tiles_micro_kernel.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -225,7 +225,7 @@ void multiply_packed(PackedProduct const& product, Sink const& sink) {
     std::size_t const far = cut_for_tasks(far_side, whole ? product_far : product_far_chunked, PanelParts(near_side, near).count,
                                           row_panels * column_panels * steps);
     PanelParts const  rows(row_panels, left ? near : far), columns(column_panels, left ? far : near);
-    runtime::parallel_for(rows.count * columns.count, rows.size * columns.size * steps * block_step_cost, [&](std::size_t part) {
+    runtime::parallel_for(rows.count * columns.count, rows.size * columns.size * steps * block_step_cost(), [&](std::size_t part) {
         multiply_part<streams>(product, rows[part / columns.count], columns[part % columns.count], chunks, sink);
     });
 }
