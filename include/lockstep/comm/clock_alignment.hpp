@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/observe/timeline.hpp"
@@ -45,7 +46,8 @@ public:
     observe::ClockRelation const& relation() const noexcept { return timeline_.relation(); }
 
 private:
-    static constexpr int rounds = 16;
+    static constexpr int              rounds = 16;
+    static constexpr std::string_view name   = "comparison of clocks";
 
     struct Estimate {
         observe::Nanoseconds at = 0, offset = 0, error = std::numeric_limits<observe::Nanoseconds>::max();
@@ -55,26 +57,26 @@ private:
         std::array<observe::Nanoseconds, 3> best{0, 0, std::numeric_limits<observe::Nanoseconds>::max()};
         for (int round = 0; round < rounds; ++round) {
             std::array<observe::Nanoseconds, 1> theirs{};
-            Request                             arriving = ranks_.start_receive(theirs, rank);
+            Request                             arriving = ranks_.start_receive(theirs, rank, 0, name);
             observe::Nanoseconds const          before   = timeline_.now();
-            ranks_.send(theirs, rank);
+            ranks_.send(theirs, rank, 0, name);
             arriving.wait();
             observe::Nanoseconds const after = timeline_.now();
             observe::Nanoseconds const error = (after - before) / 2 + 1;
             if (error < best[2]) best = {theirs[0], before + (after - before) / 2 - theirs[0], error};
         }
-        ranks_.send(best, rank);
+        ranks_.send(best, rank, 0, name);
     }
 
     Estimate answer() const {
         for (int round = 0; round < rounds; ++round) {
             std::array<observe::Nanoseconds, 1> mine{};
-            ranks_.receive(mine, 0);
+            ranks_.receive(mine, 0, 0, name);
             mine[0] = timeline_.now();
-            ranks_.send(mine, 0);
+            ranks_.send(mine, 0, 0, name);
         }
         std::array<observe::Nanoseconds, 3> best{};
-        ranks_.receive(best, 0);
+        ranks_.receive(best, 0, 0, name);
         return {best[0], best[1], best[2]};
     }
 

@@ -60,30 +60,30 @@ public:
                        [&](MPI_Comm* group) { return MPI_Comm_split_type(end_.handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, group); });
     }
 
-    // Point to point. Tags are in [0, 16384).
+    // Point to point. Tags are in [0, 16384). A wait that does not end is reported under `name`.
 
     template <movable_data R>
-    Request start_send(R const& data, int to, int tag = 0) const {
+    Request start_send(R const& data, int to, int tag = 0, std::string_view name = "send") const {
         auto const bytes   = bytes_of(data);
-        Request    request = open("send", end_.chunks(bytes.size()), to, tag);
+        Request    request = open(name, end_.chunks(bytes.size()), to, tag);
         request.send(bytes, to, tag);
         return request;
     }
     /// The other side must send exactly as many bytes.
     template <movable_target R>
-    Request start_receive(R&& data, int from, int tag = 0) const {
+    Request start_receive(R&& data, int from, int tag = 0, std::string_view name = "receive") const {
         auto const bytes   = writable_bytes_of(data);
-        Request    request = open("receive", end_.chunks(bytes.size()), from, tag);
+        Request    request = open(name, end_.chunks(bytes.size()), from, tag);
         request.receive(bytes, from, tag);
         return request;
     }
     template <movable_data R>
-    void send(R const& data, int to, int tag = 0) const {
-        start_send(data, to, tag).wait();
+    void send(R const& data, int to, int tag = 0, std::string_view name = "send") const {
+        start_send(data, to, tag, name).wait();
     }
     template <movable_target R>
-    void receive(R&& data, int from, int tag = 0) const {
-        start_receive(data, from, tag).wait();
+    void receive(R&& data, int from, int tag = 0, std::string_view name = "receive") const {
+        start_receive(data, from, tag, name).wait();
     }
 
     // Collectives.
