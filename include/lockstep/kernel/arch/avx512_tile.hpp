@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #if !defined(__clang__)
@@ -50,6 +51,11 @@ struct RightTiles {
 };
 
 namespace detail {
+
+/// Of 32 lanes the first `count`, or all.
+LOCKSTEP_AVX512_INLINE std::uint32_t first_lanes(std::size_t count) noexcept {
+    return _bzhi_u32(~0u, static_cast<unsigned>(count < 32 ? count : 32));
+}
 
 /// to (8, 32) = (start or 0) + a b, each element one chain over the pairs of all steps in order. Rows of sums are 32 floats apart.
 LOCKSTEP_AVX512_INLINE void multiply_eight_rows(LeftRows a, RightTiles b, std::size_t steps, float const* start, float* to) noexcept {

@@ -124,7 +124,7 @@ LOCKSTEP_AVX512_LEAF inline void store_rows(float const* sums, float factor, pre
         for (std::size_t g = 0; g * 32 < columns; ++g) {
             float const* const from = sums + g * 1024 + row * 32;
             __m512i const both = detail::round_row(_mm512_mul_ps(_mm512_load_ps(from), f), _mm512_mul_ps(_mm512_load_ps(from + 16), f));
-            _mm512_mask_storeu_epi16(to + row * stride + g * 32, detail::lanes_below(columns - g * 32),
+            _mm512_mask_storeu_epi16(to + row * stride + g * 32, detail::first_lanes(columns - g * 32),
                                      _mm512_permutexvar_epi64(order, both));
         }
 }

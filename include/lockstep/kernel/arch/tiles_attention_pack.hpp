@@ -42,11 +42,6 @@ struct HeadRows {
 
 namespace detail {
 
-/// Lanes below `count` (of `lanes`).
-LOCKSTEP_AVX512_INLINE std::uint32_t lanes_below(std::size_t count) noexcept {
-    return _bzhi_u32(~0u, static_cast<unsigned>(count < 32 ? count : 32));
-}
-
 /// 32 rows of a head from `first` < x.rows on. Whole: no row and no column is missing.
 template <bool Whole>
 struct BlockRows {
@@ -58,7 +53,7 @@ struct BlockRows {
         if constexpr (Whole)
             return _mm512_loadu_si512(data + row * stride + column);
         else
-            return row < rows ? _mm512_maskz_loadu_epi16(lanes_below(columns - column), data + row * stride + column)
+            return row < rows ? _mm512_maskz_loadu_epi16(first_lanes(columns - column), data + row * stride + column)
                               : _mm512_setzero_si512();
     }
 

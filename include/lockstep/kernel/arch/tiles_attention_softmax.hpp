@@ -143,7 +143,7 @@ LOCKSTEP_AVX512_INLINE void weigh(RunningSoftmax& s, std::size_t count) noexcept
 
 /// Writes the log-sum-exp of the first `rows` queries, and kept / total of all.
 LOCKSTEP_AVX512_INLINE void finish(RunningSoftmax const& s, float* lse, std::size_t rows, float kept, float* factor) noexcept {
-    std::uint32_t const there = lanes_below(rows);
+    std::uint32_t const there = first_lanes(rows);
     for (std::size_t half = 0; half < 2; ++half) {
         __m512 const log = _mm512_mul_ps(_mm512_add_ps(s.shift[half], log2(s.total[half])), _mm512_set1_ps(ln_2));
         _mm512_mask_storeu_ps(lse + 16 * half, static_cast<__mmask16>(there >> 16 * half), log);

@@ -151,7 +151,7 @@ LOCKSTEP_AVX512_LEAF inline void store_transposed(float const* sums, float const
                 r[i] = detail::round_pairs(_mm512_mul_ps(_mm512_load_ps(at), factor), _mm512_mul_ps(_mm512_load_ps(at + 32), factor));
             }
             detail::transpose(r);
-            __mmask32 const lanes = detail::lanes_below(columns - g * 32);
+            __mmask32 const lanes = detail::first_lanes(columns - g * 32);
 #pragma GCC unroll 16
             for (std::size_t i = 0; i < 16; ++i) {
                 std::size_t const row = i / 4 * 8 + half * 4 + i % 4;

@@ -33,10 +33,6 @@ struct Lanes32 {
 
 namespace detail {
 
-__attribute__((always_inline)) inline __mmask32 first_lanes(std::size_t count) noexcept {
-    return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
-}
-
 LOCKSTEP_AVX512_INLINE Lanes32 load_lanes(float const* from, std::size_t count) noexcept {
     if (count >= 32) return {_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16)};
     __mmask32 const mask = first_lanes(count);
