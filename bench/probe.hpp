@@ -37,14 +37,28 @@ double processor_seconds(F&& f) {
     return now() - begin;
 }
 
+/// Calls that fill a millisecond, found by calls that warm up: the clocks and the probe cost as much as a kernel of some microseconds.
+template <class F>
+std::size_t runs_of_a_sample(F&& f) {
+    double once = seconds(f);
+    if (once < 1e-3) once = seconds(f);
+    return static_cast<std::size_t>(std::clamp(1e-3 / once, 1.0, 1e5));
+}
+
 /// FLOP/s of this core in a loop without loads and stores, by the unit in use for products of T: for bfloat16 tiles or vectors of pairs
-/// where the kernels use them, else fp32 multiply-adds. Takes up to a millisecond.
+/// where the kernels use them, else fp32 multiply-adds. Takes about a millisecond.
 template <class T>
 double core_flop_per_s() {
-    auto const rate = []<class Probe>(Probe) { return Probe::flop / processor_seconds([] { benchmark::DoNotOptimize(Probe::run()); }); };
-    if (std::same_as<T, precision::bfloat16> && kernel::isa() == kernel::Isa::amx) return rate(kernel::TileProbe{});
-    if (std::same_as<T, precision::bfloat16> && kernel::isa() == kernel::Isa::avx512) return rate(kernel::PairProbe{});
-    return rate(kernel::FmaProbe{});
+    auto const rate = []<class Probe>(Probe, int runs) {
+        float (*volatile const run)() = &Probe::run;  // volatile: else the compiler may call it once for all runs
+        return runs * Probe::flop / processor_seconds([&] {
+                   for (int i = 0; i < runs; ++i) benchmark::DoNotOptimize(run());
+               });
+    };
+    constexpr int short_runs = 32;  // of some 20 to 50 us; those of tiles are long enough
+    if (std::same_as<T, precision::bfloat16> && kernel::isa() == kernel::Isa::amx) return rate(kernel::TileProbe{}, 1);
+    if (std::same_as<T, precision::bfloat16> && kernel::isa() == kernel::Isa::avx512) return rate(kernel::PairProbe{}, short_runs);
+    return rate(kernel::FmaProbe{}, short_runs);
 }
 
 /// Bytes per second of x += c over an array that no cache holds, on the threads at hand.
@@ -84,18 +98,21 @@ private:
     std::vector<double> rates_, ratios_;
 };
 
-/// Runs a kernel that makes `flop` operations on elements of T, once to warm up and then once a sample, each between two runs of the probe.
-/// One thread, by its processor time: other processes do not count. Several threads, by the clock, against the probe on one core times
-/// threads: that means something on a quiet machine only.
+/// Runs a kernel that makes `flop` operations on elements of T, once to warm up and then once a sample, or as often as fills a millisecond,
+/// each sample between two runs of the probe. One thread, by its processor time: other processes do not count. Several threads, by the
+/// clock, against the probe on one core times threads: that means something on a quiet machine only.
 template <class T, class Run>
 void measure(benchmark::State& state, double flop, int threads, Run const& run) {
     Samples samples;
     runtime::Threads(threads).run([&] {
-        run();
+        std::size_t const runs   = runs_of_a_sample(run);
+        auto const        sample = [&] {
+            for (std::size_t i = 0; i < runs; ++i) run();
+        };
         double before = core_flop_per_s<T>();
-        for (auto _ : state) {
-            double const taken = threads == 1 ? processor_seconds(run) : seconds(run), after = core_flop_per_s<T>();
-            samples.add(flop / taken, threads * before, threads * after);
+        while (state.KeepRunningBatch(static_cast<benchmark::IterationCount>(runs))) {
+            double const taken = threads == 1 ? processor_seconds(sample) : seconds(sample), after = core_flop_per_s<T>();
+            samples.add(static_cast<double>(runs) * flop / taken, threads * before, threads * after);
             before = after;
             state.SetIterationTime(taken);
         }
