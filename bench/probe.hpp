@@ -2,12 +2,14 @@
 // What a core could do, measured in the same run as the kernel that it is compared with, because the clock drifts.
 
 #include <benchmark/benchmark.h>
+#include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <ctime>
+#include <string>
 #include <vector>
 
 #include "lockstep/kernel/peak.hpp"
@@ -81,38 +83,57 @@ private:
     Buffer<float> memory_{count};
 };
 
-/// Rates of samples, each with what the probe says in the moments around it.
+/// Rates of samples, each with what the probe says in the moments around it, and with the rate of something else where it is compared.
 class Samples {
 public:
     void add(double rate, double probe_before, double probe_after) {
         rates_.push_back(rate);
-        ratios_.push_back(rate / (0.5 * (probe_before + probe_after)));
+        of_peak_.push_back(rate / (0.5 * (probe_before + probe_after)));
     }
-    /// Medians: `rate` ("flop_per_s", "bytes_per_s") and of_peak, the ratio to the probe.
-    void show(benchmark::State& state, char const* rate) const {
-        state.counters[rate]      = median(rates_);
-        state.counters["of_peak"] = median(ratios_);
+    void add(double rate) { rates_.push_back(rate); }
+    /// The last sample's rate is compared with this one.
+    void compare(double other_rate) {
+        other_rates_.push_back(other_rate);
+        ratios_.push_back(rates_.back() / other_rate);
+    }
+    /// Medians: `rate` ("flop_per_s", "bytes_per_s"); of_peak, the ratio to the probe; `other`_`rate` and ratio, the first to the second.
+    void show(benchmark::State& state, std::string const& rate, std::string const& other = "one_thread") const {
+        state.counters[rate] = median(rates_);
+        if (!of_peak_.empty()) state.counters["of_peak"] = median(of_peak_);
+        if (ratios_.empty()) return;
+        state.counters[other + "_" + rate] = median(other_rates_);
+        state.counters["ratio"]            = median(ratios_);
     }
 
 private:
-    std::vector<double> rates_, ratios_;
+    std::vector<double> rates_, of_peak_, other_rates_, ratios_;
 };
 
-/// Runs a kernel that makes `flop` operations on elements of T, once to warm up and then once a sample, or as often as fills a millisecond,
+/// Seconds of one call on one thread. Not by `runtime::Threads`, which would send the others away.
+template <class F>
+double seconds_on_one_thread(F&& f) {
+    static tbb::task_arena one(1);
+    return one.execute([&] { return seconds(f); });
+}
+
+/// Runs a kernel that makes `flop` operations on elements of T, to warm up and then once a sample, or as often as fills a millisecond,
 /// each sample between two runs of the probe. One thread, by its processor time: other processes do not count. Several threads, by the
-/// clock, against the probe on one core times threads: that means something on a quiet machine only.
+/// clock, against the probe on one core times threads, and in turns with one thread: that means something on a quiet machine only.
 template <class T, class Run>
 void measure(benchmark::State& state, double flop, int threads, Run const& run) {
     Samples samples;
     runtime::Threads(threads).run([&] {
         std::size_t const runs   = runs_of_a_sample(run);
+        double const      work   = static_cast<double>(runs) * flop;
         auto const        sample = [&] {
             for (std::size_t i = 0; i < runs; ++i) run();
         };
         double before = core_flop_per_s<T>();
         while (state.KeepRunningBatch(static_cast<benchmark::IterationCount>(runs))) {
-            double const taken = threads == 1 ? processor_seconds(sample) : seconds(sample), after = core_flop_per_s<T>();
-            samples.add(static_cast<double>(runs) * flop / taken, threads * before, threads * after);
+            double const alone = threads > 1 ? seconds_on_one_thread(sample) : 0;
+            double const taken = threads > 1 ? seconds(sample) : processor_seconds(sample), after = core_flop_per_s<T>();
+            samples.add(work / taken, threads * before, threads * after);
+            if (threads > 1) samples.compare(work / alone);
             before = after;
             state.SetIterationTime(taken);
         }

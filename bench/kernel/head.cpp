@@ -1,5 +1,5 @@
-// Head and cross entropy by the kernels in use, one thread: forward (the loss alone) and backward (loss and gradients). N tokens, V
-// vocabulary, C channels. Counters: see bench::measure.
+// Head and cross entropy by the kernels in use: forward (the loss alone) and backward (loss and gradients), on one thread, small ones on
+// two too. N tokens, V vocabulary, C channels. Counters: see bench::measure.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ struct Sizes {
 enum class Pass { forward, backward };
 
 template <class T, Pass pass>
-void head(benchmark::State& state, Sizes s) {
+void head(benchmark::State& state, Sizes s, int threads) {
     Weight<T> const           w(s.V, s.C, 0.05f);  // like those of a trained model: logits of some units
     Activations<T> const      h(s.N, s.C, 1), dh(s.N, s.C, 2);
     std::size_t const         bytes = kernel::head_chunk(s.N, s.V, kernel::logit_storage(w.for_forward())).bytes;
@@ -32,20 +32,20 @@ void head(benchmark::State& state, Sizes s) {
     std::span<std::byte> const   chunk(memory.get(), bytes);
     double const                 product = 2.0 * static_cast<double>(s.N) * static_cast<double>(s.V) * static_cast<double>(s.C);
     if constexpr (pass == Pass::forward)
-        measure<T>(state, product, 1, [&] { kernel::head_loss(h.view(), w.for_forward(), labels, loss, lse, chunk); });
+        measure<T>(state, product, threads, [&] { kernel::head_loss(h.view(), w.for_forward(), labels, loss, lse, chunk); });
     else
-        measure<T>(state, 3 * product, 1, [&] {
+        measure<T>(state, 3 * product, threads, [&] {
             kernel::head_loss_backward(h.view(), w.for_forward(), w.for_input_grad(), labels, 1e-3f, loss, lse, w.gradient(), dh.view(),
                                        chunk);
         });
 }
 
 template <class T>
-void add(Sizes s) {
-    std::string const sizes =
-        std::string("/") + type_name<T> + "/N:" + std::to_string(s.N) + "/V:" + std::to_string(s.V) + "/C:" + std::to_string(s.C);
-    auto const one = [&](char const* name, void (*run)(benchmark::State&, Sizes)) {
-        benchmark::RegisterBenchmark((name + sizes).c_str(), run, s)->UseManualTime()->Unit(benchmark::kMicrosecond);
+void add(Sizes s, int threads) {
+    std::string const sizes = std::string("/") + type_name<T> + "/N:" + std::to_string(s.N) + "/V:" + std::to_string(s.V) +
+                              "/C:" + std::to_string(s.C) + (threads > 1 ? "/threads:" + std::to_string(threads) : "");
+    auto const one = [&](char const* name, void (*run)(benchmark::State&, Sizes, int)) {
+        benchmark::RegisterBenchmark((name + sizes).c_str(), run, s, threads)->UseManualTime()->Unit(benchmark::kMicrosecond);
     };
     one("head_loss/forward", head<T, Pass::forward>);
     one("head_loss/backward", head<T, Pass::backward>);
@@ -56,9 +56,12 @@ void add(Sizes s) {
 int main(int argc, char** argv) {
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-    for (Sizes s : {Sizes{1024, 50304, 768}, Sizes{1024, 65, 384}, Sizes{1024, 256, 128}}) {
-        add<bfloat16>(s);
-        add<float>(s);
-    }
+    auto const add_both = [](Sizes s, int threads) {
+        add<bfloat16>(s, threads);
+        add<float>(s, threads);
+    };
+    add_both({1024, 50304, 768}, 1);
+    for (int threads : {1, 2})
+        for (Sizes s : {Sizes{1024, 65, 384}, Sizes{1024, 256, 128}}) add_both(s, threads);
     benchmark::RunSpecifiedBenchmarks();
 }
