@@ -1,7 +1,8 @@
 // One table of all benchmark results of a build tree, ours beside theirs, and the same as a picture.
 //   bench_table RESULTS.json... PICTURE.svg
 // Reads Google Benchmark's JSON. A row has the rate (FLOP/s, bytes/s or tokens/s), what another program reached on the same shape in the
-// same run, the ratio, and the share of the limit that was measured beside it.
+// same run, or one thread where the row is of two, the ratio of ours to theirs, and the share of the limit that was measured beside it.
+// Rows named peak_memory have bytes: there a ratio below 1 is the better one.
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -37,45 +39,79 @@ std::optional<double> number(nlohmann::json const& entry, char const* key) {
 
 bool starts_with(std::string const& text, std::string const& begin) { return text.compare(0, begin.size(), begin) == 0; }
 
-/// Tokens per second of whole steps of other programs, by the step's name: "step/gpt2-124m" has several.
-using Others = std::multimap<std::string, std::pair<std::string, double>>;
+/// "step/shakespeare/B:64/T:256": without what Google Benchmark writes behind it.
+std::string plain_name(nlohmann::json const& entry) {
+    std::string name = entry.at("name");
+    for (char const* suffix : {"/manual_time", "/real_time", "/iterations:"})
+        if (std::size_t const at = name.find(suffix); at != std::string::npos) name.erase(at);
+    return name;
+}
 
-/// "pytorch/step/shakespeare/B:64/T:256/bf16": the program, and its step "step/shakespeare".
-void add_other(Others& others, std::string const& name, double tokens_per_s) {
-    std::size_t const program = name.find("/step/");
+/// What a whole step is compared with.
+struct Other {
+    std::string           program;  // "pytorch bf16", "one thread"
+    double                tokens_per_s;
+    std::optional<double> peak_bytes;
+};
+
+/// By the step's whole name, batch and sequence included: "step/gpt2-124m/B:4/T:1024" has several.
+using Others = std::multimap<std::string, Other>;
+
+void add_other(Others& others, nlohmann::json const& entry) {
+    auto const tokens = number(entry, "tokens_per_s");
+    if (!tokens) return;
+    std::string const one_thread = "/threads:1", name = plain_name(entry);
+    if (starts_with(name, "step/") && name.ends_with(one_thread)) {
+        others.emplace(name.substr(0, name.size() - one_thread.size()) + "/threads:2", Other{"one thread", *tokens, {}});
+        return;
+    }
+    std::size_t const program = name.find("/step/"), type = name.rfind('/');
     if (program == std::string::npos || program == 0) return;
-    std::string const rest = name.substr(program + 1);
-    std::string const step = rest.substr(0, rest.find('/', 5));
-    others.emplace(step, std::pair(name.substr(0, program) + " " + name.substr(name.rfind('/') + 1), tokens_per_s));
+    others.emplace(name.substr(program + 1, type - program - 1),
+                   Other{name.substr(0, program) + " " + name.substr(type + 1), *tokens, number(entry, "peak_bytes")});
+}
+
+/// A whole step: its speed, alone and beside each other one, then its memory.
+void add_step(std::vector<Row>& rows, std::string const& name, double tokens, nlohmann::json const& entry, Others const& others) {
+    std::string const rate = readable(tokens, " tokens/s");
+    rows.push_back({name, rate, "", "", {}, number(entry, "of_peak")});
+    auto const [first, last] = others.equal_range(name);
+    for (auto other = first; other != last; ++other)
+        rows.push_back({name,
+                        rate,
+                        readable(other->second.tokens_per_s, " tokens/s"),
+                        other->second.program,
+                        tokens / other->second.tokens_per_s,
+                        {}});
+    auto const bytes = number(entry, "peak_bytes");
+    if (!bytes || name.find("/threads:") != std::string::npos) return;
+    std::string const memory = name + "/peak_memory", held = readable(*bytes, "B");
+    std::size_t const before = rows.size();
+    for (auto other = first; other != last; ++other)
+        if (auto const theirs = other->second.peak_bytes)
+            rows.push_back({memory, held, readable(*theirs, "B"), other->second.program, *bytes / *theirs, {}});
+    if (rows.size() == before) rows.push_back({memory, held, "", "", {}, {}});
 }
 
 std::vector<Row> rows_of(std::vector<nlohmann::json> const& entries) {
     Others others;
-    for (auto const& entry : entries)
-        if (auto const tokens = number(entry, "tokens_per_s")) add_other(others, entry.at("name"), *tokens);
+    for (auto const& entry : entries) add_other(others, entry);
     std::vector<Row> rows;
     for (auto const& entry : entries) {
-        std::string name = entry.at("name");
-        for (char const* suffix : {"/manual_time", "/real_time"})
-            if (std::size_t const at = name.find(suffix); at != std::string::npos) name.erase(at);
-        if (std::size_t const at = name.find("/iterations:"); at != std::string::npos) name.erase(at);
-        Row row{.name = name, .rate = "", .theirs = "", .other = "", .ratio = number(entry, "ratio"), .share = number(entry, "of_peak")};
+        std::string const name = plain_name(entry);
         if (auto const tokens = number(entry, "tokens_per_s"); tokens && starts_with(name, "step/")) {
-            row.rate         = readable(*tokens, " tokens/s");
-            auto const equal = others.equal_range(name.substr(0, name.find('/', 5)));
-            rows.push_back(row);
-            for (auto other = equal.first; other != equal.second; ++other) {
-                rows.push_back(
-                    {name, row.rate, readable(other->second.second, " tokens/s"), other->second.first, *tokens / other->second.second, {}});
-            }
+            add_step(rows, name, *tokens, entry, others);
             continue;
         }
-        if (auto const flop = number(entry, "flop_per_s")) row.rate = readable(*flop, "FLOP/s");
-        if (auto const bytes = number(entry, "bytes_per_s")) row.rate = readable(*bytes, "B/s");
-        if (row.rate.empty()) continue;
-        if (auto const theirs = number(entry, "theirs_flop_per_s"))
-            row.theirs = readable(*theirs, "FLOP/s"), row.other = name.substr(0, name.find('/'));
-        rows.push_back(row);
+        Row row{.name = name, .rate = "", .theirs = "", .other = "", .ratio = number(entry, "ratio"), .share = number(entry, "of_peak")};
+        for (auto const& [key, unit] : {std::pair("flop_per_s", "FLOP/s"), std::pair("bytes_per_s", "B/s")}) {
+            if (auto const rate = number(entry, key)) row.rate = readable(*rate, unit);
+            if (auto const rate = number(entry, (std::string("theirs_") + key).c_str()))
+                row.theirs = readable(*rate, unit), row.other = name.substr(0, name.find('/'));
+            if (auto const rate = number(entry, (std::string("one_thread_") + key).c_str()))
+                row.theirs = readable(*rate, unit), row.other = "one thread";
+        }
+        if (!row.rate.empty()) rows.push_back(row);
     }
     return rows;
 }
@@ -103,7 +139,7 @@ void draw(std::vector<Row> const& rows, std::ofstream& out) {
     for (Row const& row : rows)
         if (row.share) shown.push_back(&row);
     std::size_t const line = 20, left = 420, full = 400, top = 40;
-    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << left + full + 220 << "\" height=\"" << top + line * shown.size() + 20
+    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << left + full + 420 << "\" height=\"" << top + line * shown.size() + 20
         << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
         << "<text x=\"10\" y=\"22\" font-size=\"15\">lockstep: share of the limit that was measured in the same run</text>\n";
     for (int tick = 0; tick <= 100; tick += 25) {
@@ -119,7 +155,9 @@ void draw(std::vector<Row> const& rows, std::ofstream& out) {
         out << "<text x=\"" << left - 8 << "\" y=\"" << y + 14 << "\" text-anchor=\"end\">" << escaped(row.name) << "</text><rect x=\""
             << left << "\" y=\"" << y + 3 << "\" width=\"" << width << "\" height=\"14\" fill=\"#4477aa\"/><text x=\"" << left + width + 6
             << "\" y=\"" << y + 14 << "\">" << escaped(readable(100 * *row.share, "%") + "  " + row.rate);
-        if (row.ratio) out << escaped(", " + readable(*row.ratio, "") + " x " + row.other);
+        for (Row const& compared : rows)
+            if (compared.ratio && compared.name == row.name && (&compared == &row || !compared.share))
+                out << escaped(", " + readable(*compared.ratio, "") + "x " + compared.other);
         out << "</text>\n";
     }
     out << "</svg>\n";

@@ -2,11 +2,14 @@
 """Training steps of GPT-2 by PyTorch's plain modules, forward, backward and AdamW, for comparison with bench_step.
 
 Usage: pytorch.py OUT.json [NAME...]      names: shakespeare-cpu shakespeare gpt2-124m (default: all)
-Times bf16 autocast and fp32 on all cores, random tokens and weights; medians. Writes Google Benchmark's JSON form:
-name "pytorch/step/gpt2-124m/B:4/T:1024/bf16", real_time in ms, tokens_per_s.
+Times bf16 autocast and fp32 on all cores, random tokens and weights; medians. Each case is a process of its own, whose largest resident
+set is its peak. Writes Google Benchmark's JSON form: name "pytorch/step/gpt2-124m/B:4/T:1024/bf16", real_time in ms, tokens_per_s,
+peak_bytes.
 """
 import json
+import resource
 import statistics
+import subprocess
 import sys
 import time
 
@@ -76,20 +79,40 @@ def seconds_per_step(case, bf16):
     return statistics.median(times[1:])
 
 
+def run_case(name, precision):
+    """In the process of the case: prints its result."""
+    case = CASES[name]
+    seconds = seconds_per_step(case, precision == "bf16")
+    print(json.dumps({
+        "name": f"pytorch/step/{name}/B:{case[4]}/T:{case[5]}/{precision}",
+        "real_time": 1e3 * seconds,
+        "time_unit": "ms",
+        "tokens_per_s": case[4] * case[5] / seconds,
+        "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }))
+
+
 def main():
+    if sys.argv[1:2] == ["--case"]:
+        return run_case(*sys.argv[2:])
     if len(sys.argv) < 2 or any(name not in CASES for name in sys.argv[2:]):
         sys.exit(__doc__)
-    results = []
+    results, failed = [], False
     for name in sys.argv[2:] or CASES:
-        case = CASES[name]
         for precision in ("bf16", "fp32"):
-            seconds = seconds_per_step(case, precision == "bf16")
-            label = f"pytorch/step/{name}/B:{case[4]}/T:{case[5]}/{precision}"
-            results.append({"name": label, "real_time": 1e3 * seconds, "time_unit": "ms", "tokens_per_s": case[4] * case[5] / seconds})
-            print(f"{label}  {1e3 * seconds:.1f} ms  {results[-1]['tokens_per_s']:.0f} tokens/s", flush=True)
+            child = subprocess.run([sys.executable, __file__, "--case", name, precision], stdout=subprocess.PIPE, text=True)
+            if child.returncode != 0:
+                print(f"pytorch.py: {name} {precision} failed with {child.returncode}", file=sys.stderr)
+                failed = True
+                continue
+            result = json.loads(child.stdout)
+            results.append(result)
+            print(f"{result['name']}  {result['real_time']:.1f} ms  {result['tokens_per_s']:.0f} tokens/s"
+                  f"  {result['peak_bytes'] / 1e6:.0f} MB", flush=True)
     with open(sys.argv[1], "w", encoding="utf-8") as out:
         json.dump({"context": {"torch": torch.__version__, "threads": torch.get_num_threads()}, "benchmarks": results}, out)
+    return failed
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
