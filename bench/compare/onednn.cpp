@@ -1,6 +1,8 @@
-// Products of a linear layer in bf16: ours in tiles against oneDNN's, one thread each, on the same shapes in turns. oneDNN may choose the
-// layout of the weights (its fastest way), which it does not have to pay for here; ours reads the copies that the update writes.
-// Counters, medians: flop_per_s, of_peak (ratio to the tile probe beside it), theirs_flop_per_s, and ratio = ours / theirs.
+// Products of a linear layer: ours against oneDNN's, one thread each, on the same shapes in turns, in bf16 where oneDNN has it on this
+// machine, and in fp32. oneDNN may choose the layout of the weights (its fastest way), which it does not have to pay for here; ours reads
+// the copies that the update writes.
+// Counters, medians: flop_per_s, of_peak (ratio to a loop of multiply-adds between registers of the unit in use, timed before and after:
+// core_flop_per_s), theirs_flop_per_s, and ratio = ours / theirs.
 // M tokens, N outputs, K inputs for forward and input gradient; for the weight gradient the result is M x N, summed over K tokens.
 
 #include <benchmark/benchmark.h>
@@ -8,10 +10,10 @@
 #include <omp.h>
 #include <dnnl.hpp>
 
+#include <concepts>
 #include <cstdio>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "lockstep/kernel/gemm.hpp"
 #include "operands.hpp"
@@ -26,21 +28,29 @@ struct Sizes {
     std::size_t M, N, K;
 };
 
-/// c (M,N) = a (M,K) b (K,N) by oneDNN, b in the layout that it likes best. Operands random.
+using Type = dnnl::memory::data_type;
+using Tag  = dnnl::memory::format_tag;
+
+template <class T>
+constexpr Type type_of = std::same_as<T, float> ? Type::f32 : Type::bf16;
+
+/// What oneDNN calls c (M,N) = a (M,K) b (K,N), b in the layout that it likes best. Throws dnnl::error where it has no such product.
+template <class T>
+dnnl::matmul::primitive_desc described(dnnl::engine const& engine, Sizes s, Tag left, Tag right, Type result) {
+    auto const m = static_cast<dnnl::memory::dim>(s.M), n = static_cast<dnnl::memory::dim>(s.N), k = static_cast<dnnl::memory::dim>(s.K);
+    return {dnnl::matmul::desc({{m, k}, type_of<T>, left}, {{k, n}, type_of<T>, right}, {{m, n}, result, Tag::ab}), engine};
+}
+
+/// The product by oneDNN, operands random.
+template <class T>
 class Theirs {
 public:
-    using Type = dnnl::memory::data_type;
-    using Tag  = dnnl::memory::format_tag;
-
     Theirs(Sizes s, Tag left, Tag right, Type result) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-        auto const m = static_cast<dnnl::memory::dim>(s.M), n = static_cast<dnnl::memory::dim>(s.N),
-                   k = static_cast<dnnl::memory::dim>(s.K);
-        dnnl::matmul::desc const           what({{m, k}, Type::bf16, left}, {{k, n}, Type::bf16, right}, {{m, n}, result, Tag::ab});
-        dnnl::matmul::primitive_desc const described(what, engine_);
-        product_   = dnnl::matmul(described);
-        arguments_ = {{DNNL_ARG_SRC, random(described.src_desc(), 1)},
-                      {DNNL_ARG_WEIGHTS, random(described.weights_desc(), 2)},
-                      {DNNL_ARG_DST, dnnl::memory(described.dst_desc(), engine_)}};
+        auto const what = described<T>(engine_, s, left, right, result);
+        product_        = dnnl::matmul(what);
+        arguments_      = {{DNNL_ARG_SRC, random(what.src_desc(), 1)},
+                           {DNNL_ARG_WEIGHTS, random(what.weights_desc(), 2)},
+                           {DNNL_ARG_DST, dnnl::memory(what.dst_desc(), engine_)}};
     }
     void run() {
         product_.execute(stream_, arguments_);
@@ -48,10 +58,10 @@ public:
     }
 
 private:
-    dnnl::memory random(dnnl::memory::desc const& described, std::size_t purpose) {
-        dnnl::memory memory(described, engine_);
-        auto* const  numbers = static_cast<bfloat16*>(memory.get_data_handle());
-        for (std::size_t i = 0; i < described.get_size() / sizeof(bfloat16); ++i) numbers[i] = bfloat16(normal(i + 7919 * purpose));
+    dnnl::memory random(dnnl::memory::desc const& what, std::size_t purpose) {
+        dnnl::memory memory(what, engine_);
+        auto* const  numbers = static_cast<T*>(memory.get_data_handle());
+        for (std::size_t i = 0; i < what.get_size() / sizeof(T); ++i) numbers[i] = T(normal(i + 7919 * purpose));
         return memory;
     }
 
@@ -61,56 +71,83 @@ private:
     std::unordered_map<int, dnnl::memory> arguments_;
 };
 
-template <class Ours>
-void measure(benchmark::State& state, Sizes s, Ours ours, Theirs& theirs) {
-    double const        flop = 2.0 * static_cast<double>(s.M) * static_cast<double>(s.N) * static_cast<double>(s.K);
-    Samples             samples;
-    std::vector<double> their_rates, ratios;
+template <class T, class Ours>
+void compare(benchmark::State& state, Sizes s, Ours const& ours, Theirs<T>& theirs) {
+    double const flop = 2.0 * static_cast<double>(s.M) * static_cast<double>(s.N) * static_cast<double>(s.K);
+    Samples      samples;
     runtime::Threads(1).run([&] {
         ours();
         theirs.run();
         for (auto _ : state) {
-            double const before = core_flop_per_s<bfloat16>(), seconds = processor_seconds(ours), after = core_flop_per_s<bfloat16>();
-            double const their_seconds = processor_seconds([&] { theirs.run(); });
+            double const before = core_flop_per_s<T>(), seconds = processor_seconds(ours), after = core_flop_per_s<T>();
             samples.add(flop / seconds, before, after);
-            their_rates.push_back(flop / their_seconds);
-            ratios.push_back(their_seconds / seconds);
+            samples.compare(flop / processor_seconds([&] { theirs.run(); }));
             state.SetIterationTime(seconds);
         }
     });
-    samples.show(state, "flop_per_s");
-    state.counters["theirs_flop_per_s"] = median(their_rates);
-    state.counters["ratio"]             = median(ratios);
+    samples.show(state, "flop_per_s", "theirs");
 }
 
+template <class T>
 void forward(benchmark::State& state, Sizes s) {
-    Activations<bfloat16> const x(s.M, s.K, 1), y(s.M, s.N, 2);
-    Weight<bfloat16> const      w(s.N, s.K);
-    Theirs                      theirs(s, Theirs::Tag::ab, Theirs::Tag::any, Theirs::Type::bf16);
-    measure(
-        state, s, [&] { kernel::gemm_forward(x.view(), w.for_forward(), tensor::View<bfloat16 const, 1>{}, y.view()); }, theirs);
+    Activations<T> const x(s.M, s.K, 1), y(s.M, s.N, 2);
+    Weight<T> const      w(s.N, s.K);
+    Theirs<T>            theirs(s, Tag::ab, Tag::any, type_of<T>);
+    compare(
+        state, s, [&] { kernel::gemm_forward(x.view(), w.for_forward(), tensor::View<T const, 1>{}, y.view()); }, theirs);
 }
 
+template <class T>
 void input_grad(benchmark::State& state, Sizes s) {
-    Activations<bfloat16> const dy(s.M, s.K, 1), dx(s.M, s.N, 2);
-    Weight<bfloat16> const      w(s.K, s.N);
-    Theirs                      theirs(s, Theirs::Tag::ab, Theirs::Tag::any, Theirs::Type::bf16);
-    measure(
+    Activations<T> const dy(s.M, s.K, 1), dx(s.M, s.N, 2);
+    Weight<T> const      w(s.K, s.N);
+    Theirs<T>            theirs(s, Tag::ab, Tag::any, type_of<T>);
+    compare(
         state, s, [&] { kernel::gemm_input_grad(dy.view(), w.for_input_grad(), dx.view()); }, theirs);
 }
 
 /// Ours adds to the gradient that is there, theirs overwrites it.
+template <class T>
 void weight_grad(benchmark::State& state, Sizes s) {
-    Activations<bfloat16> const dy(s.K, s.M, 1), x(s.K, s.N, 2);
-    Weight<bfloat16> const      w(s.M, s.N);
-    Theirs                      theirs(s, Theirs::Tag::ba, Theirs::Tag::ab, Theirs::Type::f32);
-    measure(
+    Activations<T> const dy(s.K, s.M, 1), x(s.K, s.N, 2);
+    Weight<T> const      w(s.M, s.N);
+    Theirs<T>            theirs(s, Tag::ba, Tag::ab, Type::f32);
+    compare(
         state, s, [&] { kernel::gemm_weight_grad(dy.view(), x.view(), w.gradient(), {}); }, theirs);
 }
 
-void add(char const* name, void (*run)(benchmark::State&, Sizes), Sizes s) {
+/// True where oneDNN has the three products on this machine.
+template <class T>
+bool they_have() {
+    dnnl::engine const engine(dnnl::engine::kind::cpu, 0);
+    try {
+        described<T>(engine, {32, 32, 32}, Tag::ab, Tag::any, type_of<T>);
+        described<T>(engine, {32, 32, 32}, Tag::ba, Tag::ab, Type::f32);
+        return true;
+    } catch (dnnl::error const&) {
+        return false;
+    }
+}
+
+template <class T>
+void add(std::string const& name, void (*run)(benchmark::State&, Sizes), Sizes s) {
     std::string const sizes = "/M:" + std::to_string(s.M) + "/N:" + std::to_string(s.N) + "/K:" + std::to_string(s.K);
-    benchmark::RegisterBenchmark((name + sizes).c_str(), run, s)->UseManualTime()->Unit(benchmark::kMicrosecond);
+    benchmark::RegisterBenchmark(("onednn/" + name + "/" + type_name<T> + sizes).c_str(), run, s)
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
+}
+
+template <class T>
+void add_all() {
+    if (!they_have<T>()) {
+        std::printf("oneDNN has no products in %s on this machine\n", type_name<T>);
+        return;
+    }
+    for (Sizes s : {Sizes{1024, 768, 768}, Sizes{1024, 3072, 768}, Sizes{1024, 768, 3072}}) {
+        add<T>("gemm_forward", forward<T>, s);
+        add<T>("gemm_input_grad", input_grad<T>, s);
+    }
+    for (Sizes s : {Sizes{768, 768, 1024}, Sizes{3072, 768, 1024}, Sizes{768, 3072, 1024}}) add<T>("gemm_weight_grad", weight_grad<T>, s);
 }
 
 }  // namespace
@@ -119,15 +156,7 @@ int main(int argc, char** argv) {
     omp_set_num_threads(1);  // of oneDNN
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-    if (!kernel::uses_tiles()) {
-        std::puts("skipped: on this machine the kernels for bfloat16 do not compute in tiles");
-        return 0;
-    }
-    for (Sizes s : {Sizes{1024, 768, 768}, Sizes{1024, 3072, 768}, Sizes{1024, 768, 3072}}) {
-        add("onednn/gemm_forward/bf16", forward, s);
-        add("onednn/gemm_input_grad/bf16", input_grad, s);
-    }
-    for (Sizes s : {Sizes{768, 768, 1024}, Sizes{3072, 768, 1024}, Sizes{768, 3072, 1024}})
-        add("onednn/gemm_weight_grad/bf16", weight_grad, s);
+    add_all<bfloat16>();
+    add_all<float>();
     benchmark::RunSpecifiedBenchmarks();
 }
