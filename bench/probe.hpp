@@ -131,6 +131,7 @@ void measure(benchmark::State& state, double flop, int threads, Run const& run) 
         double before = core_flop_per_s<T>();
         while (state.KeepRunningBatch(static_cast<benchmark::IterationCount>(runs))) {
             double const alone = threads > 1 ? seconds_on_one_thread(sample) : 0;
+            if (threads > 1) run();  // wakes the others
             double const taken = threads > 1 ? seconds(sample) : processor_seconds(sample), after = core_flop_per_s<T>();
             samples.add(work / taken, threads * before, threads * after);
             if (threads > 1) samples.compare(work / alone);

@@ -60,7 +60,9 @@ void on_two_threads(State& state, double bytes, Run const& run) {
             for (std::size_t i = 0; i < runs; ++i) run();
         };
         while (state.KeepRunningBatch(static_cast<benchmark::IterationCount>(runs))) {
-            double const alone = seconds_on_one_thread(sample), taken = seconds(sample);
+            double const alone = seconds_on_one_thread(sample);
+            run();  // wakes the other thread
+            double const taken = seconds(sample);
             samples.add(work / taken);
             samples.compare(work / alone);
             state.SetIterationTime(taken);
