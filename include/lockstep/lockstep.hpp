@@ -166,6 +166,7 @@
 #include "lockstep/observe/ledger.hpp"
 #include "lockstep/observe/memory_curve.hpp"
 #include "lockstep/observe/out_of_memory.hpp"
+#include "lockstep/observe/records.hpp"
 #include "lockstep/observe/step_clock.hpp"
 #include "lockstep/observe/timeline.hpp"
 #include "lockstep/observe/track.hpp"

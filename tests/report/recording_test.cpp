@@ -14,8 +14,8 @@ comm::Environment& environment() {
     return instance;
 }
 
-std::vector<observe::Record> of_rank(int rank, std::uint32_t first, std::uint32_t count) {
-    std::vector<observe::Record> records;
+observe::Records of_rank(int rank, std::uint32_t first, std::uint32_t count) {
+    observe::Records records;
     for (std::uint32_t i = first; i < first + count; ++i) {
         observe::Nanoseconds const time = 1000 * rank + static_cast<int>(i);
         records.push_back({Event::backward, 3, i, time, time + 1, i * 7ull});
@@ -67,6 +67,18 @@ TEST_CASE("rank 0 gets the records of all ranks, by thread, on the shared clock"
         }
         CHECK(records == expected);
     }
+}
+
+TEST_CASE("copied records are in the ledger as long as they are kept") {
+    auto const& scratch = observe::ledger()[observe::Category::scratch].now;
+    auto const  before  = scratch.load();
+    {
+        observe::Records records(1000);
+        CHECK(scratch.load() == before + 1000 * sizeof(observe::Record));
+        records.resize(1001);
+        CHECK(scratch.load() == before + records.capacity() * sizeof(observe::Record));
+    }
+    CHECK(scratch.load() == before);
 }
 
 TEST_CASE("records that were overwritten before they were copied are counted") {

@@ -13,6 +13,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/range.hpp"
 #include "lockstep/observe/ledger.hpp"
+#include "lockstep/observe/records.hpp"
 #include "lockstep/observe/timeline.hpp"
 
 namespace lockstep::report {
@@ -20,8 +21,8 @@ namespace lockstep::report {
 /// What was recorded on all ranks. Times are those of the clock that all ranks share.
 struct Recording {
     struct Thread {
-        std::string                  name;
-        std::vector<observe::Record> records;  // in the order in which they ended
+        std::string      name;
+        observe::Records records;  // in the order in which they ended
     };
     struct Rank {
         std::vector<Thread>    threads;
@@ -91,7 +92,7 @@ public:
         for (int rank = 1; rank < ranks.size(); ++rank) {
             std::vector<std::uint64_t> sizes(3);
             ranks.receive(sizes, rank);
-            Package package{std::vector<std::uint64_t>(sizes[0]), std::string(sizes[1], ' '), std::vector<observe::Record>(sizes[2])};
+            Package package{std::vector<std::uint64_t>(sizes[0]), std::string(sizes[1], ' '), observe::Records(sizes[2])};
             ranks.receive(package.numbers, rank);
             ranks.receive(package.names, rank);
             ranks.receive(package.records, rank);
@@ -104,9 +105,9 @@ private:
     using ClockWords = std::array<std::uint64_t, sizeof(observe::ClockRelation) / sizeof(std::uint64_t)>;
 
     struct Package {
-        std::vector<std::uint64_t>   numbers;  // clock, lost, then a name's length and a count of records for each thread
-        std::string                  names;
-        std::vector<observe::Record> records;
+        std::vector<std::uint64_t> numbers;  // clock, lost, then a name's length and a count of records for each thread
+        std::string                names;
+        observe::Records           records;
 
         std::vector<std::uint64_t> sizes() const { return {numbers.size(), names.size(), records.size()}; }
     };

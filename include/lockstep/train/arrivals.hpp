@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/core/range.hpp"
+#include "lockstep/observe/records.hpp"
 #include "lockstep/observe/timeline.hpp"
 #include "lockstep/train/step_result.hpp"
 
@@ -248,13 +249,13 @@ private:
     std::size_t   count_         = 0;  // collectives of the step
     std::uint64_t lost_          = 0;  // records that were overwritten before they could be read
 
-    observe::Nanoseconds         begin_ = 0, ended_ = 0;
-    std::vector<std::uint64_t>   cursors_;  // of each track
-    std::vector<observe::Record> own_;      // since the last step
-    std::vector<Issue>           issues_;   // of the step
-    std::vector<Busy>            transfers_;
-    std::vector<std::int64_t>    words_;
-    std::vector<std::int64_t>    all_;  // one value a rank
+    observe::Nanoseconds       begin_ = 0, ended_ = 0;
+    std::vector<std::uint64_t> cursors_;  // of each track
+    observe::Records           own_;      // since the last step
+    std::vector<Issue>         issues_;   // of the step
+    std::vector<Busy>          transfers_;
+    std::vector<std::int64_t>  words_;
+    std::vector<std::int64_t>  all_;  // one value a rank
 };
 
 }  // namespace lockstep
