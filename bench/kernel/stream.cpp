@@ -167,14 +167,14 @@ std::vector<std::int32_t> random_tokens(Case const& c) {
     return tokens;
 }
 
-/// Positions are in caches, rows of the table are not. From the copy that nn::Embedding reads.
+/// Positions are in caches, rows of the table are not.
 template <class T>
 void embedding_forward(State& state, Case const& c) {
     auto const           tokens = random_tokens(c);
     Weight<T> const      table(c.vocab, c.C), positions(c.sequence, c.C);
     Activations<T> const y(c.N, c.C, 1);
     stream(state, c, 2 * sizeof(T) * c.elements(),
-           [&] { kernel::embedding_forward(tokens, table.for_input_grad(), positions.for_input_grad(), c.sequence, y.view()); });
+           [&] { kernel::embedding_forward(tokens, table.for_forward(), positions.for_forward(), c.sequence, y.view()); });
 }
 
 template <class T>

@@ -42,6 +42,14 @@ void require_tokens(char const* kernel, std::span<std::int32_t const> tokens, Ma
 /// sum += a row of the matrix.
 template <class Tag, class W, class A>
 void add_row(Tag tag, Matrix<W> matrix, std::size_t row, A* sum) {
+    if (matrix.map.order() == state::TileOrder::column_pairs) {
+        using T                    = std::remove_const_t<W>;
+        std::size_t const     tile = matrix.map.tile_columns();
+        runtime::ScratchFrame frame;
+        std::span<T> const    copy = frame.take<T>((matrix.columns() + tile - 1) / tile * tile);
+        copy_paired_row<T>(matrix, row, copy.data());
+        return arch::add_block(tag, copy.data(), sum, matrix.columns());
+    }
     for_each_row_piece(matrix, row, 0, matrix.columns(), [&](auto* from, std::size_t distance, std::size_t column, std::size_t count) {
         if (distance == 1)
             arch::add_block(tag, from, sum + column, count);

@@ -36,10 +36,8 @@ struct Embedding {
     View<T, 2> forward(P& pass, std::span<std::int32_t const> tokens, Saved<T>& saved) const {
         saved.tokens = tokens;
         auto x       = pass.activation(tokens.size(), channels);  // (N,C)
-        // Of packed weights the copy for input gradients, where it is at hand: it has 16 columns of a row in one cache line, the other one
-        // two.
-        kernel::embedding_forward(tokens, pass.matrix_for_input_grad(table_index),
-                                  learned() ? pass.matrix_for_input_grad(positions_index) : state::Matrix<T const>{}, pass.sequence, x);
+        kernel::embedding_forward(tokens, pass.matrix(table_index), learned() ? pass.matrix(positions_index) : state::Matrix<T const>{},
+                                  pass.sequence, x);
         typename Dropout::template Saved<T> none;
         return dropout.forward(pass, x, none);
     }
