@@ -49,7 +49,7 @@ public:
 
     /// A weight, in the order that products of forward prefer.
     state::Matrix<T const> matrix(ParameterIndex i) const { return weights.empty() ? paired(i) : copy(i); }
-    /// The same weight, in the order that input gradients prefer.
+    /// The same weight, in the order that input gradients prefer. Only in backward: before, it may still be on its way.
     state::Matrix<T const> matrix_for_input_grad(ParameterIndex i) const { return weights_paired.empty() ? copy(i) : paired(i); }
     View<T const, 1>       vector(ParameterIndex i) const {
               auto const values = parameter(i).vector(weights.empty() ? weights_paired : weights);
