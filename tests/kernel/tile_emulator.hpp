@@ -74,11 +74,11 @@ private:
 
     /// False where it is none of those.
     static bool decode(ucontext_t const& context, Instruction& i) {
-        auto const* const code = reinterpret_cast<unsigned char const*>(context.uc_mcontext.gregs[REG_RIP]);
-        if (code[0] != 0xC4 || (code[1] & 0x1F) != 2 || (code[2] & 0x84) != 0) return false;  // W 0, 128 bits
-        unsigned const high_x = ~code[1] >> 6 & 1u, high_b = ~code[1] >> 5 & 1u;
-        i.prefix = code[2] & 3u;
-        i.v      = ~code[2] >> 3 & 15u;
+        auto const* const code   = reinterpret_cast<unsigned char const*>(context.uc_mcontext.gregs[REG_RIP]);
+        unsigned const    second = code[1], third = code[2], high_x = ~second >> 6 & 1u, high_b = ~second >> 5 & 1u;
+        if (code[0] != 0xC4 || (second & 0x1F) != 2 || (third & 0x84) != 0) return false;  // W 0, 128 bits
+        i.prefix = third & 3u;
+        i.v      = ~third >> 3 & 15u;
         i.opcode = code[3];
         i.mod    = code[4] >> 6;
         i.reg    = code[4] >> 3 & 7u;
