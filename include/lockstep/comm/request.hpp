@@ -77,7 +77,10 @@ public:
             MPI_Status status;
             int        flag = 0;
             int const  code = MPI_Test(data() + done_, &flag, &status);
-            if (code != MPI_SUCCESS) clear();
+            if (code != MPI_SUCCESS) {  // the memory of the others may be gone before they would have been heard
+                ++done_;
+                abandon();
+            }
             check(code, operation_, end_.rank());
             if (flag == 0) return false;
             if (done_ < receives_) count_received(status);
