@@ -82,7 +82,7 @@ TEST_CASE("a file that may not grow: the run goes on, and nothing unfinished rem
 
 TEST_CASE("a full disk: the run goes on, and the checkpoints that are there stay and load") {
     CheckpointPlace const place;
-    Disk const            disk(place.folder / "disk", "size=900k");  // one checkpoint has about 340 KiB
+    Disk const            disk(place.folder / "disk", "size=600k");  // one checkpoint has about 340 KiB: there is no room for another
     if (!disk.mounted()) return;
     std::string const saved = place.folder / "disk/saved";
     for (auto const& [ranks, strategy] : ways) {
@@ -93,7 +93,7 @@ TEST_CASE("a full disk: the run goes on, and the checkpoints that are there stay
         CHECK(count(ended.err, "\n") == count(ended.err, "is not saved, the run goes on: ") + 1);
         CHECK(count(ended.err, "--save " + saved + ": version 40, where the run ends, is not saved: ") == 1);
         CHECK(strangers(saved).empty());
-        CHECK(checkpoints(saved) == 2);
+        CHECK(checkpoints(saved) == 1);
         run_well(ranks, place.steps(41) + Words{"--strategy", strategy, "--resume", saved});
         fs::remove_all(saved);
     }

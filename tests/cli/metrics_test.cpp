@@ -224,7 +224,7 @@ TEST_CASE("so it is on every rank of several") {
                 peaks_of(folder, 2, flags + Words{"--strategy", strategy, "--precision", precision, "--metrics", folder / "m.jsonl"});
             std::size_t first = 0;  // of rank 0, which the ledger has between the trace's moments too
             for (auto const& line : read_lines(folder / "m.jsonl")) first = std::max(first, line.at("mem_peak_bytes").get<std::size_t>());
-            CHECK(peaks[0].booked <= first);
+            CHECK(peaks[0].booked <= first + (std::size_t{1} << 20));  // the records of the trace grow after the last step
             CHECK(peaks[0].booked >= first - first / 100);
             for (Peaks const& rank : peaks) {
                 CHECK(rank.booked > std::size_t{350} << 20);
