@@ -114,6 +114,9 @@ inline constexpr RequiredFeature required_features[] = {
 
 /// Compiled without a vector register, and it calls nothing that is compiled here: neither may need what it looks for.
 __attribute__((constructor(101), target("general-regs-only"))) inline void require_cpu() {
+    static constinit bool asked = false;  // every translation unit has the constructor, and CPUID is dear on a virtual machine
+    if (asked) return;
+    asked = true;
     for (RequiredFeature const& feature : required_features) {
         unsigned word[4], most[4];
         asm volatile("cpuid" : "=a"(most[0]), "=b"(most[1]), "=c"(most[2]), "=d"(most[3]) : "a"(feature.leaf & 0x80000000u), "c"(0));
