@@ -29,14 +29,12 @@ using namespace train_gpt;
 
 bool in_shards(Strategy strategy) { return strategy == Strategy::sharded || strategy == Strategy::hybrid; }
 
-/// Where no rank was told by --isa all use what each of them would choose at least: sums and the order of weights depend on it. Collective.
+/// Where no rank was told by --isa all use what each of them would choose at least. Collective.
 void share_kernels(Settings& settings, lockstep::comm::Communicator const& world) {
-    using lockstep::kernel::Isa;
-    auto const lowest = static_cast<Isa>(world.min(static_cast<int>(lockstep::kernel::isa())));
     if (!world.min(static_cast<int>(settings.any_isa))) return;
-    lockstep::kernel::use(lowest, "--isa");
+    std::string_view const shared = name(lockstep::share_kernels(world));
     for (lockstep::Setting& setting : settings.listed)
-        if (setting.name == "--isa") setting.value = lockstep::kernel::name(lowest);
+        if (setting.name == "--isa") setting.value = shared;
 }
 
 /// What only the number of ranks decides: threads, strategy, groups, micro-batch.

@@ -36,6 +36,13 @@ TEST_CASE("the best family up to a cap is one that the machine has, and none abo
     CHECK(kernel::best_isa() == (kernel::available(Isa::amx) ? Isa::amx : kernel::pairs_pay() ? Isa::avx512 : Isa::simd));
 }
 
+TEST_CASE("the choice is the same at every call: no clock decides") {
+    bool const pay = kernel::pairs_pay();
+    if (!kernel::available(Isa::avx512)) CHECK_FALSE(pay);
+    if (kernel::available(Isa::avx512) && kernel::arch::width == 16) CHECK(pay == kernel::arch::is_amd());
+    if (kernel::available(Isa::avx512) && kernel::arch::width < 16) CHECK(pay);
+}
+
 TEST_CASE("families that the machine has can be chosen, and the tag is that of the family") {
     Isa const before = kernel::isa();
     kernel::use(Isa::simd);

@@ -108,6 +108,20 @@ TEST_CASE("an option that must be the same on all ranks is named, with its value
     check("layout.panel_rows", "4", "1", [](RunOptions& o) { o.model.layout = {.panel_rows = 4}; });
 }
 
+TEST_CASE("kernels that differ are named, and shared where ranks ask for it") {
+    using lockstep::kernel::Isa;
+    Isa const before = lockstep::kernel::isa(), other = before == Isa::simd ? Isa::avx512 : Isa::simd;
+    if (!lockstep::kernel::available(other)) return;
+    if (rank() == ranks() - 1) lockstep::kernel::use(other);
+    auto const found = raised([&] { scripted_fp32(Strategy::sharded, scripted_sizes(3, 2, 2), world(), {}); });
+    CHECK(found == "kernels: rank " + std::to_string(ranks() - 1) + " has " + std::string(name(other)) + ", rank 0 has " +
+                       std::string(name(before)) + "; all ranks must have the same");
+    CHECK(lockstep::share_kernels(world()) == std::min(before, other));
+    CHECK(lockstep::kernel::isa() == std::min(before, other));
+    CHECK_NOTHROW(scripted_fp32(Strategy::sharded, scripted_sizes(3, 2, 2), world(), {}));
+    lockstep::kernel::use(before);
+}
+
 TEST_CASE("of several ranks that differ all are named") {
     if (ranks() < 4) return;
     auto const found = raised([&] { lockstep::agree(world(), std::uint64_t{rank() % 2 == 0 ? 7u : rank()}, "number"); });

@@ -1,17 +1,15 @@
 #pragma once
 // Which kernels this process uses: chosen once, from what was compiled in and what the machine has.
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <limits>
 #include <string_view>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/kernel/arch/avx512_tile.hpp"
 #include "lockstep/kernel/arch/cpu_features.hpp"
 #include "lockstep/kernel/arch/required_cpu.hpp"
+#include "lockstep/kernel/arch/simd_batch.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
-#include "lockstep/kernel/probes.hpp"
 
 namespace lockstep::kernel {
 
@@ -46,29 +44,10 @@ inline bool available(Isa isa) noexcept {
 #endif
 }
 
-namespace detail {
-
-/// The best time of a probe in five runs, for a flop.
-template <class Probe>
-double probe_seconds() {
-    double best = std::numeric_limits<double>::infinity();
-    for (int run = 0; run < 5; ++run) {
-        auto const     begin = std::chrono::steady_clock::now();
-        volatile float kept  = Probe::run();
-        static_cast<void>(kept);
-        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    }
-    return best / Probe::flop;
-}
-
-}  // namespace detail
-
-/// True where the machine multiplies pairs of bfloat16 faster than this program's fp32. VDPBF16PS runs at twice the rate of FMA on Zen 4
-/// and at half of it on Sapphire Rapids, so a probe decides, once and within a millisecond.
-inline bool pairs_pay() {
-    static bool const pay = available(Isa::avx512) && detail::probe_seconds<PairProbe>() < 0.8 * detail::probe_seconds<FmaProbe>();
-    return pay;
-}
+/// True where this program multiplies pairs of bfloat16 faster than it would multiply fp32. VDPBF16PS does twice the work of FMA with
+/// 512 bits on AMD's cores and half of it on Intel's, as much as FMA with 256 bits, whose kernels reach less of it. The maker and the width
+/// decide, not a probe: bits depend on the choice, which must not depend on what else the machine does at that moment.
+inline bool pairs_pay() noexcept { return available(Isa::avx512) && (arch::is_amd() || arch::width < 16); }
 
 /// The best family up to `most` that this program holds and this machine runs.
 inline Isa best_isa(Isa most = Isa::amx) {

@@ -15,6 +15,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/batch.hpp"
+#include "lockstep/kernel/isa.hpp"
 #include "lockstep/optim/groups.hpp"
 #include "lockstep/optim/optimizer.hpp"
 #include "lockstep/train/together.hpp"
@@ -77,6 +78,7 @@ std::vector<Setting> configuration(Sizes const& s, Options const& options) {
         else
             all.push_back({what, "none"});
     };
+    all.push_back({"kernels", std::string(name(kernel::isa()))});  // where machines differ: share_kernels
     add("layers", s.layers), add("heads", s.heads), add("kv_heads", s.kv_heads), add("dim", s.dim), add("ffn", s.ffn);
     add("vocab", s.vocab), add("sequence", s.sequence), add("norm_eps", s.norm_eps), add("rope_theta", s.rope_theta);
     add("seed", options.seed), add("micro_batch", options.micro_batch), add("max_norm", options.max_norm);
@@ -170,6 +172,16 @@ void agree(Ranks& ranks, std::span<Setting const> settings, std::string_view adv
                    found.differing.size() > 1 ? "; " + found.sentence() : "", "; ", advice);
     }
     agree(ranks, settings.size(), "number of settings");
+}
+
+/// On a cluster of unlike machines, before trainers are made: all ranks use the strongest kernels that each of them would choose. Bits and
+/// the order of weights depend on kernels, so trainers refuse ranks whose kernels differ. Returns the family. Collective.
+template <shows_words Ranks>
+kernel::Isa share_kernels(Ranks& ranks) {
+    std::vector<std::uint64_t> const families = ranks.gather_values(static_cast<std::uint64_t>(kernel::isa()));
+    auto const                       lowest   = static_cast<kernel::Isa>(*std::min_element(families.begin(), families.end()));
+    kernel::use(lowest, "share_kernels");
+    return lowest;
 }
 
 /// Raises a peer error on every rank unless all bring as many micro-steps and each has sequences of its own, as `first_sample` tells.

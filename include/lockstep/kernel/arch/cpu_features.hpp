@@ -15,6 +15,7 @@ struct CpuFeatures {
     bool avx512   = false;  // F, BW, VL, DQ
     bool bfloat16 = false;  // AVX-512 with BF16 and VBMI beside it
     bool amx      = false;  // all of that, tiles of bfloat16 and the permission to use them
+    bool amd      = false;  // the maker
 };
 
 namespace detail {
@@ -50,9 +51,11 @@ inline bool request_tiles() noexcept {
 
 inline CpuFeatures ask_cpu() noexcept {
     CpuFeatures found;
-    auto const  has = [](std::uint32_t word, auto... bits) { return ((word >> bits & 1u) && ...); };
-    auto const  one = cpu_id(1, 0);
-    if (cpu_id(0, 0).a < 7 || !has(one.c, 27)) return found;  // OSXSAVE
+    auto const  has  = [](std::uint32_t word, auto... bits) { return ((word >> bits & 1u) && ...); };
+    auto const  one  = cpu_id(1, 0);
+    auto const  zero = cpu_id(0, 0);
+    found.amd        = zero.b == 0x68747541 && zero.d == 0x69746E65 && zero.c == 0x444D4163;  // "AuthenticAMD"
+    if (zero.a < 7 || !has(one.c, 27)) return found;                                          // OSXSAVE
     auto const seven = cpu_id(7, 0);
     auto const more  = seven.a >= 1 ? cpu_id(7, 1) : CpuId{};
     auto const saved = saved_states();
@@ -82,5 +85,6 @@ inline bool has_avx2_fma() noexcept { return cpu_features().avx2_fma; }
 inline bool has_avx512() noexcept { return cpu_features().avx512; }
 inline bool has_avx512_bfloat16() noexcept { return cpu_features().bfloat16; }
 inline bool has_amx() noexcept { return cpu_features().amx; }
+inline bool is_amd() noexcept { return cpu_features().amd; }
 
 }  // namespace lockstep::kernel::arch
