@@ -142,9 +142,12 @@ int main(int argc, char** argv) try {
             complete(settings, world);
             int const here = world.node().size();
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
-            std::error_code ignored;
-            if (!settings.metrics.empty()) std::filesystem::remove(last_events_file(settings, world.rank()), ignored);  // of an earlier run
-            bool left      = false;                                                                                     // last events
+            if (!settings.metrics.empty()) {  // those of an earlier run tell why it ended
+                auto const      events = last_events_file(settings, world.rank());
+                std::error_code ignored;
+                std::filesystem::rename(events, events.string() + ".old", ignored);
+            }
+            bool left      = false;  // last events
             mpi.last_words = [&, rank = world.rank()] {
                 leave_last_events(settings, rank);
                 left = true;

@@ -67,26 +67,28 @@ void Observed::write(ls::report::RunHeader const& run, Lost& lost) const {
     if (settings_.trace.empty() && settings_.report.empty()) return;
     ls::report::Recording recording = recorder_.gather(world_, units_);
     if (settings_.strategy == Strategy::hybrid) recording.gathered_among = settings_.parallel.shard_group;
-    if (world_.rank() != 0) return;
-    if (!settings_.trace.empty()) lost.written([&] { write_file(settings_.trace, ls::report::TraceWriter(recording).text()); });
-    if (settings_.report.empty()) return;
-    lost.written([&] {
-        ls::report::Page page;
-        page.title = "lockstep: " + std::string(name(settings_.sizes.arch)) + ", " +
-                     ls::report::readable_count(static_cast<double>(run.parameters)) + " parameters, " + std::to_string(run.ranks) +
-                     (run.ranks == 1 ? " rank" : " ranks");
-        page.subtitle = "What ran, and on what.";
-        page.about    = run.settings;
-        page.about.insert(page.about.begin(),
-                          {{"machine", ls::report::describe(run.machine)},
-                           {"runs as", std::to_string(run.ranks) + (run.ranks == 1 ? " rank, " : " ranks, ") + std::to_string(run.threads) +
-                                           (run.threads == 1 ? " thread" : " threads") + " each, " + run.isa + " kernels"}});
-        page.slow      = slow_rank();
-        page.ranks     = static_cast<std::size_t>(run.ranks);
-        page.steps     = history_.steps();
-        page.recording = std::move(recording);
-        write_file(settings_.report, ls::report::html(page));
+    ls::on_first_rank_at_length(world_, [&] {
+        if (!settings_.trace.empty()) lost.written([&] { write_file(settings_.trace, ls::report::TraceWriter(recording).text()); });
+        if (!settings_.report.empty()) lost.written([&] { write_page(run, std::move(recording)); });
     });
+}
+
+void Observed::write_page(ls::report::RunHeader const& run, ls::report::Recording recording) const {
+    ls::report::Page page;
+    page.title = "lockstep: " + std::string(name(settings_.sizes.arch)) + ", " +
+                 ls::report::readable_count(static_cast<double>(run.parameters)) + " parameters, " + std::to_string(run.ranks) +
+                 (run.ranks == 1 ? " rank" : " ranks");
+    page.subtitle = "What ran, and on what.";
+    page.about    = run.settings;
+    page.about.insert(page.about.begin(),
+                      {{"machine", ls::report::describe(run.machine)},
+                       {"runs as", std::to_string(run.ranks) + (run.ranks == 1 ? " rank, " : " ranks, ") + std::to_string(run.threads) +
+                                       (run.threads == 1 ? " thread" : " threads") + " each, " + run.isa + " kernels"}});
+    page.slow      = slow_rank();
+    page.ranks     = static_cast<std::size_t>(run.ranks);
+    page.steps     = history_.steps();
+    page.recording = std::move(recording);
+    write_file(settings_.report, ls::report::html(page));
 }
 
 }  // namespace train_gpt

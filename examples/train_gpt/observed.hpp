@@ -49,6 +49,7 @@ public:
 private:
     std::string where(lockstep::LatePeer const& late) const;
     bool        records(std::uint64_t version) const noexcept;
+    void        write_page(lockstep::report::RunHeader const& run, lockstep::report::Recording recording) const;
 
     Settings const&                     settings_;
     lockstep::comm::Communicator const& world_;

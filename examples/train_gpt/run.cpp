@@ -180,8 +180,16 @@ std::int32_t draw_token(std::vector<float> const& logits, double temperature, do
     return static_cast<std::int32_t>(best - logits.begin());
 }
 
-/// Mean loss over all full windows of the held-out tokens; nothing where they have no valid label.
-std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::data::EvaluationWindows& windows) {
+/// The signal that some rank has got, or 0. Collective.
+int common_signal(ls::comm::Communicator const& world) {
+    auto const signals = world.gather_values(static_cast<std::uint64_t>(stop_signal()));
+    return static_cast<int>(*std::max_element(signals.begin(), signals.end()));
+}
+
+/// Mean loss over all full windows of the held-out tokens; nothing where they have no valid label. It may
+/// take long: a checkpoint that is being written goes on, and where a signal ends the run there is no loss. Collective.
+std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::data::EvaluationWindows& windows,
+                               Saving& saving) {
     ls::ExactSum                                      loss;
     std::array<std::int64_t, ls::ExactSum::words + 1> words{};
     for (std::size_t i = 0; i < windows.batches(); ++i) {
@@ -190,6 +198,8 @@ std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const
         Evaluated const part = trainer.evaluate(*batch);
         loss += part.loss;
         words.back() += static_cast<std::int64_t>(part.valid_tokens);
+        saving.go_on();
+        if (common_signal(world) != 0) return std::nullopt;
     }
     std::copy_n(loss.limbs().begin(), ls::ExactSum::words, words.begin());
     world.start_sum(words).wait();
@@ -198,11 +208,11 @@ std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const
     return ls::ExactSum(sums.first<ls::ExactSum::words>()).value() / static_cast<double>(words.back());
 }
 
-/// Continues the prompt. All ranks draw the same tokens.
-std::vector<std::int32_t> sample(AnyTrainer& trainer, Settings const& settings, std::size_t count) {
+/// Continues the prompt, until a signal comes. All ranks draw the same tokens. Collective.
+std::vector<std::int32_t> sample(AnyTrainer& trainer, ls::comm::Communicator const& world, Settings const& settings, std::size_t count) {
     std::vector<std::int32_t> tokens   = prompt_tokens(settings);
     constexpr std::uint32_t   sampling = ls::purpose::generation;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < count && common_signal(world) == 0; ++i) {
         std::size_t const context = std::min(tokens.size(), trainer.sizes().sequence);
         auto const        logits  = trainer.next_token_logits(std::span(tokens).last(context));
         tokens.push_back(draw_token(logits, settings.temperature, ls::unit_interval(ls::random_bits({settings.seed, sampling, 0}, i))));
@@ -220,12 +230,6 @@ void saving_before_errors(Saving& saving, ls::io::RunPosition const& position, B
         if (error.fault() != ls::Fault::peer) saving.finish(position);
         throw;
     }
-}
-
-/// The signal that some rank has got, or 0. Collective.
-int common_signal(ls::comm::Communicator const& world) {
-    auto const signals = world.gather_values(static_cast<std::uint64_t>(stop_signal()));
-    return static_cast<int>(*std::max_element(signals.begin(), signals.end()));
 }
 
 }  // namespace
@@ -321,10 +325,10 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         position.skipped_in_a_row = result.applied ? 0 : position.skipped_in_a_row + 1;
         if (position.skipped_in_a_row == 1 || result.nonfinite.in < first_seen.in) first_seen = result.nonfinite;
         saving_before_errors(saving, position, [&] {
-            if (evaluates) line.val_loss = observed.beside_steps([&] { return evaluate(trainer, world, *windows); });
+            if (evaluates) line.val_loss = observed.beside_steps([&] { return evaluate(trainer, world, *windows, saving); });
             observed.end_step(result, line);
             terminal.step(line);
-            if (evaluates) terminal.evaluation(result.version, line.val_loss);
+            if (evaluates && (line.val_loss || common_signal(world) == 0)) terminal.evaluation(result.version, line.val_loss);
             if (places && places->metrics && !lost.written([&] { places->metrics->write(line); })) places->metrics.reset();
             auto const before = Clock::now();
             ls::together(world, fetch);
@@ -352,7 +356,7 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
     bool const        text  = data.train.is_text();
     std::size_t const count = sample_tokens(settings, data);
     if (count != 0) {
-        auto const tokens = sample(trainer, settings, count);
+        auto const tokens = sample(trainer, world, settings, count);
         if (rank == 0) print_sample(tokens, text);
     }
     if (!settings.export_dir.empty()) {

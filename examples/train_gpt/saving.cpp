@@ -88,10 +88,22 @@ public:
           configuration_(std::move(configuration)),
           checkpoints_(trainer, {.directory = settings.save, .keep = settings.keep}) {}
 
-    std::function<void(std::string const&)> say = [](std::string const&) {};
+    void tell(std::function<void(std::string const&)> say) {
+        say_                = std::move(say);
+        auto const& strange = checkpoints_.strange();
+        if (strange.empty()) return;
+        bool const one = strange.size() == 1;
+        say_(ls::sentence("--save ", directory_, " holds version", one ? " " : "s ", strange.front(),
+                          one ? "" : ls::sentence(" to ", strange.back()), " of a run that this one does not continue: ",
+                          one ? "it stays" : "they stay", " until this one saves the same, and `latest` will name this one's"));
+    }
+
+    void go_on() {
+        if (checkpoints_.saving()) tell(checkpoints_.advance());
+    }
 
     void after_step(ls::StepResult const& result, ls::io::RunPosition position) {
-        if (checkpoints_.saving()) tell(checkpoints_.advance());
+        go_on();
         if (every_ == 0 || !result.applied || result.version % every_ != 0) return;
         if (checkpoints_.saving())
             left_out_.push_back(result.version);
@@ -105,7 +117,8 @@ public:
             note(checkpoints_.finish());  // what failed is tried again, and told then
         else
             tell(checkpoints_.finish());
-        if (saved_ == position) return true;
+        bool const nothing_done = trainer_.version() == 0 && position == ls::io::RunPosition{};
+        if (saved_ == position || nothing_done) return true;
         save(position);
         ending_ = true;
         tell(checkpoints_.finish());
@@ -118,7 +131,7 @@ private:
     void save(ls::io::RunPosition position) {
         trainer_.check_replicas();
         if (!weights_finite(trainer_))
-            return say(ls::sentence("version ", trainer_.version(), " is not saved: its weights are no finite numbers"));
+            return say_(ls::sentence("version ", trainer_.version(), " is not saved: its weights are no finite numbers"));
         auto facts     = checkpoint_facts(trainer_);
         facts.position = position;
         facts.configuration.insert(facts.configuration.end(), configuration_.begin(), configuration_.end());
@@ -129,6 +142,7 @@ private:
     /// Tells of a save that has ended.
     void tell(std::optional<ls::SaveResult> const& result) {
         note(result);
+        if (result && !result->remains.empty()) std::fprintf(stderr, "--save: %s\n", ls::escaped(result->remains).c_str());
         if (!result || result->failure.empty() || trainer_.rank() != 0) return;
         std::string const version = ls::sentence("version ", result->version);
         std::string const text    = ending_ ? ls::sentence("--save ", directory_, ": ", version, ", where the run ends, is not saved: ")
@@ -139,23 +153,24 @@ private:
         if (!result) return;
         if (result->failure.empty()) {
             saved_ = saving_;
-            say(ls::sentence("saved ", result->place.string()));
+            say_(ls::sentence("saved ", result->place.string()));
         }
         if (!left_out_.empty())
-            say(ls::sentence(left_out_.size() == 1 ? "version " : "versions ", left_out_.front(),
-                             left_out_.size() == 1 ? " was" : ls::sentence(" to ", left_out_.back(), " were"), " not saved: version ",
-                             result->version, " was still being written"));
+            say_(ls::sentence(left_out_.size() == 1 ? "version " : "versions ", left_out_.front(),
+                              left_out_.size() == 1 ? " was" : ls::sentence(" to ", left_out_.back(), " were"), " not saved: version ",
+                              result->version, " was still being written"));
         left_out_.clear();
     }
 
-    AnyTrainer&                        trainer_;
-    std::string                        directory_;
-    std::uint64_t                      every_;
-    Configuration                      configuration_;
-    std::optional<ls::io::RunPosition> saving_, saved_;  // the position that was begun last, and the one that was completed last
-    std::vector<std::uint64_t>         left_out_;        // versions, since the save that is under way began
-    bool                               ending_ = false;
-    ls::Checkpoints<AnyTrainer>        checkpoints_;
+    AnyTrainer&                             trainer_;
+    std::function<void(std::string const&)> say_ = [](std::string const&) {};
+    std::string                             directory_;
+    std::uint64_t                           every_;
+    Configuration                           configuration_;
+    std::optional<ls::io::RunPosition>      saving_, saved_;  // the position that was begun last, and the one that was completed last
+    std::vector<std::uint64_t>              left_out_;        // versions, since the save that is under way began
+    bool                                    ending_ = false;
+    ls::Checkpoints<AnyTrainer>             checkpoints_;
 };
 
 Saving::Saving(Settings const& settings, AnyTrainer& trainer, Configuration configuration) {
@@ -164,11 +179,14 @@ Saving::Saving(Settings const& settings, AnyTrainer& trainer, Configuration conf
 Saving::~Saving() = default;
 
 void Saving::tell(std::function<void(std::string const&)> say) {
-    if (work_) work_->say = std::move(say);
+    if (work_) work_->tell(std::move(say));
 }
 
 void Saving::after_step(ls::StepResult const& result, ls::io::RunPosition position) {
     if (work_) work_->after_step(result, position);
+}
+void Saving::go_on() {
+    if (work_) work_->go_on();
 }
 bool Saving::finish(ls::io::RunPosition position) { return !work_ || work_->finish(position); }
 

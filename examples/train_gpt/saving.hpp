@@ -38,6 +38,9 @@ public:
     /// most. Collective.
     void after_step(lockstep::StepResult const& result, lockstep::io::RunPosition position);
 
+    /// Between two parts of what lasts long: takes a save that is under way further. Collective.
+    void go_on();
+
     /// Saves where the run ends, unless that is done, and waits until it is written. False where it could not be, or where weights are no
     /// finite numbers: then standard error has been told. Collective.
     bool finish(lockstep::io::RunPosition position);

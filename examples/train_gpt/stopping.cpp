@@ -11,11 +11,15 @@ namespace {
 volatile sig_atomic_t first_signal = 0, first_from_launcher = 0, doubled = 0;
 timespec              first_time{};
 
-/// In a terminal a rank gets one interrupt twice: from there and from the launcher, whose child it is.
-bool same_as_first(bool from_launcher) {
+/// One wish to end may arrive twice: in a terminal from there and from the launcher, whose child a rank is; and `timeout` signals first its
+/// child, then its group.
+bool same_as_first(int number, bool from_launcher) {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return doubled == 0 && from_launcher != (first_from_launcher != 0) && now.tv_sec - first_time.tv_sec < 2;
+    auto const later_ms = (now.tv_sec - first_time.tv_sec) * 1000 + (now.tv_nsec - first_time.tv_nsec) / 1'000'000;
+    bool const at_once  = number == first_signal && later_ms < 300;
+    bool const two_ways = doubled == 0 && from_launcher != (first_from_launcher != 0) && later_ms < 2000;
+    return at_once || two_ways;
 }
 
 extern "C" void note_signal(int number, siginfo_t* info, void*) {
@@ -24,8 +28,8 @@ extern "C" void note_signal(int number, siginfo_t* info, void*) {
         ::clock_gettime(CLOCK_MONOTONIC, &first_time);
         first_from_launcher = from_launcher;
         first_signal        = number;
-    } else if (same_as_first(from_launcher)) {
-        doubled = 1;
+    } else if (same_as_first(number, from_launcher)) {
+        if (from_launcher != (first_from_launcher != 0)) doubled = 1;
     } else {
         ::_exit(128 + number);
     }

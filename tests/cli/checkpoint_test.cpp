@@ -220,6 +220,69 @@ TEST_CASE("SIGTERM or SIGINT to one rank, the launcher or all ends all after the
     }
 }
 
+TEST_CASE("two signals at once are one, as `timeout` sends them") {
+    CheckpointPlace const place;
+    Background            run(place.folder, 1, place.flags + Words{"--steps", "100000", "--metrics", place.metrics, "--save", place.saved});
+    REQUIRE(run.wait([&] { return fs::exists(place.metrics) && count(read_all(place.metrics), "\n") > 3; }));
+    run.signal(0, SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    run.signal(0, SIGTERM);
+    CHECK(run.end().code == 0);
+    CHECK(fs::exists(place.saved + "/latest"));
+}
+
+TEST_CASE("a signal ends an evaluation and a sample, and the run is saved") {
+    CheckpointPlace const place;
+    std::string const     held_out = place.folder.write("held_out.bin", shard(some_tokens(16 * 200'000 + 1, 61)));  // takes minutes
+    for (int const ranks : {1, 2}) {
+        Background run(place.folder, ranks,
+                       place.steps(3) + Words{"--val-data", held_out, "--eval-every", "2", "--metrics", place.metrics, "--save",
+                                              place.saved, "--save-every", "1"});
+        REQUIRE(run.wait([&] { return fs::exists(place.saved + "/step-0000000001"); }));  // published while version 2 is evaluated
+        auto const begin = std::chrono::steady_clock::now();
+        run.signal(0, SIGTERM);
+        Ended const& ended = run.end();
+        INFO(ended.out);
+        CHECK(ended.code == 0);
+        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+        CHECK(count(ended.out, "validation loss") == 0);
+        CHECK(newest(place.saved) == place.saved + "/step-0000000002");
+        CHECK(read_lines(place.metrics).size() == 2);
+        CHECK_FALSE(read_lines(place.metrics).back().contains("val_loss"));
+        fs::remove_all(place.saved), fs::remove(place.metrics);
+    }
+    Words flags                                              = place.steps(1) + Words{"--save", place.saved, "--export", place.out};
+    *(std::find(flags.begin(), flags.end(), "--sample") + 1) = "100000000";
+    Background run(place.folder, 1, flags);
+    REQUIRE(run.wait([&] { return fs::exists(place.saved + "/latest"); }));
+    run.signal(0, SIGTERM);
+    CHECK(run.end().code == 0);
+    CHECK(fs::exists(place.out + "/model.safetensors"));
+}
+
+TEST_CASE("a run that forgets --resume says what it finds, keeps it, and leaves nothing where it has done nothing") {
+    CheckpointPlace const place;
+    run_well(1, place.steps(5) + Words{"--save", place.saved});
+    Ended const fresh = run_well(1, place.steps(3) + Words{"--save", place.saved, "--save-every", "1", "--keep", "1"});
+    CHECK(count(fresh.out, "--save " + place.saved + " holds version 5 of a run that this one does not continue: it stays ") == 1);
+    CHECK(checkpoints(place.saved) == 2);
+    CHECK(newest(place.saved) == place.saved + "/step-0000000003");
+    CHECK(count(run_well(1, place.steps(6) + Words{"--save", place.saved, "--resume", place.saved + "/step-0000000005"}).out,
+                "does not continue") == 0);
+    CHECK(checkpoints(place.saved) == 3);
+}
+
+TEST_CASE("another global batch that divides the samples used continues behind them") {
+    CheckpointPlace const place;
+    run_well(1, place.steps(2) + Words{"--save", place.saved});  // 24 samples
+    Words half                                                   = place.steps(4);
+    *(std::find(half.begin(), half.end(), "--global-batch") + 1) = "6";
+    run_well(1, half + Words{"--resume", place.saved, "--save", place.saved});
+    auto const index = nlohmann::json::parse(read_all(newest(place.saved) + "/index.json"));
+    CHECK(index.at("version") == 4);
+    CHECK(index.at("position").at("next_sample") == 24 + 2 * 6);
+}
+
 TEST_CASE("a second signal ends the process at once") {
     CheckpointPlace const place;
     Words                 flags = place.steps(100000) + Words{"--layers", "12", "--metrics", place.metrics, "--save", place.saved};
@@ -228,7 +291,7 @@ TEST_CASE("a second signal ends the process at once") {
     Background run(place.folder, 1, flags);
     REQUIRE(run.wait([&] { return fs::exists(place.metrics) && !read_all(place.metrics).empty(); }));
     run.signal(0, SIGTERM);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // two that wait are one
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));  // two at once are one
     run.signal(0, SIGTERM);
     Ended const& ended = run.end();
     CHECK(ended.code == 128 + SIGTERM);

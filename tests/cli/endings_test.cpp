@@ -153,6 +153,28 @@ TEST_CASE("training data that somebody cuts during the run end it with one line 
     }
 }
 
+TEST_CASE("training data that somebody overwrites with ids that are no tokens of the model end the run saved, named by file") {
+    Place const       place;
+    std::string const saved = place.folder / "saved", metrics = place.folder / "m.jsonl";
+    for (auto const& [ranks, every] : {std::pair{1, "0"}, {2, "0"}, {2, "1"}}) {
+        std::string const data = place.folder.write("changed.bin", shard(some_tokens(60'000, 64)));
+        std::atomic<bool> over{false};
+        std::thread       writer([&] {
+            while (!over && (!fs::exists(metrics) || fs::file_size(metrics) == 0))
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            std::fstream file(data, std::ios::in | std::ios::out | std::ios::binary);
+            file.seekp(1024) << std::string(120'000, '\x7f');
+        });
+        Ended const       ended = run(
+                  ranks, place.small + Words{"--data", data, "--steps", "1000000", "--eval-every", every, "--save", saved, "--metrics", metrics});
+        over = true;
+        writer.join();
+        check_one_line(ended, 2, {"changed.bin: expected ids below the vocabulary of 64, found 32639 at position "});
+        CHECK(fs::exists(saved + "/latest"));
+        fs::remove_all(saved), fs::remove(metrics);
+    }
+}
+
 TEST_CASE("an error that all ranks see leaves its position saved, unless the weights are no numbers") {
     Place const       place;
     std::string const saved = place.folder / "saved", metrics = place.folder / "m.jsonl";
@@ -190,6 +212,9 @@ TEST_CASE("an error that all ranks see leaves its position saved, unless the wei
         check_one_line(run(ranks, quiet + Words{"--steps", "9", "--max-skips", "3"}), 4, {"3 steps in a row were skipped at version 3"});
         CHECK(newest(saved) == saved + "/step-0000000003");
         CHECK(position() == nlohmann::json{{"next_sample", 6 * 12}, {"skipped_in_a_row", 3}});
+        Words const on{"--steps", "9", "--max-skips", "5", "--resume", saved};  // two more
+        check_one_line(run(ranks, quiet + on), 4, {"5 steps in a row were skipped at version 3"});
+        CHECK(position() == nlohmann::json{{"next_sample", 8 * 12}, {"skipped_in_a_row", 5}});
         clear();
     }
 

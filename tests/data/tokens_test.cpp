@@ -120,6 +120,18 @@ TEST_CASE("an id outside the vocabulary is named with its file, position and val
     }
 }
 
+TEST_CASE("a file whose ids were found to be below the vocabulary, and then change, is refused where it is read") {
+    TestFolder const folder;
+    auto const       path   = folder.write("changed.bin", shard(std::vector<std::int64_t>(100, 7), 2));
+    Tokens const     tokens = Tokens::open(path), part = tokens.slice(50, 100);
+    tokens.check_vocabulary(10);
+    std::vector<std::int32_t> ids(10);
+    CHECK_NOTHROW(part.copy(20, ids));
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(1024 + 2 * 75).put(11);
+    CHECK(contains(refusal([&] { part.copy(20, ids); }), "changed.bin: expected ids below the vocabulary of 10, found 11 at position 75"));
+    CHECK_NOTHROW(part.copy(30, ids));
+}
+
 TEST_CASE("an id in the second of two files is named by that file") {
     TestFolder const folder;
     std::array const paths{folder.write("a.txt", "aaaa"), folder.write("b.txt", "aaza")};

@@ -79,7 +79,7 @@ Copy copy_of(std::size_t rank, std::vector<std::size_t> const& cuts) {
 
 /// A complete checkpoint in `folder`, by as many ranks as there are parts between the cuts.
 fs::path write(fs::path const& folder, std::vector<std::size_t> const& cuts, std::size_t keep = 0, std::uint64_t of = version) {
-    CheckpointFolder const home(folder);
+    CheckpointFolder home(folder, of);
     home.begin(of);
     std::size_t const ranks = cuts.size() - 1;
     for (std::size_t rank = ranks; rank-- > 0;) {
@@ -171,6 +171,43 @@ TEST_CASE("latest names the newest, old ones go, one of the same version is repl
     CHECK(std::distance(fs::directory_iterator(home), fs::directory_iterator()) == 2);
 }
 
+TEST_CASE("a run removes what it saved or continues, not what it does not") {
+    Folder const   folder;
+    fs::path const home = folder / "c";
+    for (std::uint64_t const v : {10u, 20u, 30u}) write(home, {0, 1000}, 0, v);
+    auto const publish = [&](CheckpointFolder& run, std::uint64_t v, std::size_t keep) {
+        run.begin(v);
+        Copy const copy = copy_of(0, {0, 1000});
+        write_checkpoint_shard(run.unfinished(v), 0, 1, copy.pieces, copy.bytes);
+        auto saved    = facts();
+        saved.version = v;
+        write_checkpoint_index(run.unfinished(v), 1, saved);
+        CHECK(run.publish(v, keep).empty());
+        return detail::checkpoint_versions(home);
+    };
+    using Versions = std::vector<std::uint64_t>;
+    {
+        CheckpointFolder back(home, 10);  // goes back to 10
+        CHECK(back.strange() == Versions{20, 30});
+        CHECK(publish(back, 15, 2) == Versions{10, 15, 20, 30});
+        CHECK(publish(back, 20, 2) == Versions{15, 20, 30});  // in the place of the other one
+        CHECK(publish(back, 25, 2) == Versions{20, 25, 30});
+    }
+    CheckpointFolder fresh(home);
+    CHECK(fresh.strange() == Versions{20, 25, 30});
+    CHECK(publish(fresh, 3, 1) == Versions{3, 20, 25, 30});
+    CHECK(publish(fresh, 6, 1) == Versions{6, 20, 25, 30});
+    CHECK(newest_checkpoint(home) == home / "step-0000000006");
+}
+
+TEST_CASE("without `latest` too a checkpoint is not a link out of its folder") {
+    Folder const   folder;
+    fs::path const home = folder / "c";
+    fs::create_directory(home);
+    fs::create_directory_symlink(write(folder / "other", {0, 1000}), home / "step-0000000012");
+    CHECK(mentions(refusal([&] { newest_checkpoint(home); }), "expected \"step-0000000012\" in the same directory, found a link to "));
+}
+
 TEST_CASE("what a killed run left goes at the next start, and a folder belongs to one run") {
     Folder const folder;
     write(folder / "c", {0, 1000});
@@ -178,7 +215,7 @@ TEST_CASE("what a killed run left goes at the next start, and a folder belongs t
     folder.write("c/.step-0000000020.tmp/state-00001-of-00001.safetensors", "half");
     folder.write("c/.latest.77.0.tmp", "st");
     folder.write("c/.mine", "not ours");
-    CheckpointFolder const home(folder / "c");
+    CheckpointFolder home(folder / "c");
     CHECK_FALSE(fs::exists(folder / "c/.step-0000000020.tmp"));
     CHECK_FALSE(fs::exists(folder / "c/.latest.77.0.tmp"));
     CHECK(fs::exists(folder / "c/.mine"));
@@ -243,7 +280,7 @@ TEST_CASE("what cannot be published is taken back") {
     CHECK(twins.new_is_at(twins.from));
     CHECK_FALSE(fs::exists(twins.home / "step-0000000013"));
 
-    CheckpointFolder const home(twins.home);
+    CheckpointFolder home(twins.home);
     home.begin(13);
     fs::remove(twins.home / "latest");
     fs::create_directory(twins.home / "latest");
@@ -262,8 +299,8 @@ TEST_CASE("a folder that was made and never used goes again") {
 }
 
 TEST_CASE("ranks whose pieces do not make up the tensors write no index") {
-    Folder const           folder;
-    CheckpointFolder const home(folder / "c");
+    Folder const     folder;
+    CheckpointFolder home(folder / "c");
     home.begin(version);
     Copy const copy = copy_of(0, {0, 400, 1000});
     for (std::size_t rank = 0; rank < 2; ++rank) write_checkpoint_shard(home.unfinished(version), rank, 2, copy.pieces, copy.bytes);
@@ -483,6 +520,17 @@ TEST_CASE("a model of other tensors is refused") {
     auto other     = expected();
     other[1].dtype = Dtype::f32;
     CHECK(mentions(refusal([&] { reader.check(other); }), "tensor \"optimizer.0.a\": expected dtype F32, found BF16"));
+}
+
+TEST_CASE("an index that nobody could read is not written, and the checkpoint has no name") {
+    Folder const     folder;
+    CheckpointFolder home(folder / "c");
+    home.begin(version);
+    Copy const copy = copy_of(0, {0, 1000});
+    write_checkpoint_shard(home.unfinished(version), 0, 1, copy.pieces, copy.bytes);
+    auto const found = refusal([&] { write_checkpoint_index(home.unfinished(version), 1, facts(), 1000); });
+    CHECK_MESSAGE(mentions(found, "index.json: expected an index of at most 1000 bytes, which is all that is read, found "), found);
+    CHECK_FALSE(fs::exists(home.unfinished(version) / "index.json"));
 }
 
 }  // namespace checkpoint_test

@@ -231,7 +231,8 @@ TEST_CASE("of many missing or unexpected tensors the first are listed, and how m
     CHECK(refusal([&] { check_layers(folder / "m", test::gpt2_sizes()); }).empty());
     sizes.layers      = 65536;
     auto const layers = refusal([&] { check_layers(folder / "m", sizes); });
-    CHECK(mentions(layers, "m/model.safetensors: expected a gpt2 model of 65536 layers, found missing tensors transformer.h.2.ln_1.weight, "));
+    CHECK(mentions(layers,
+                   "m/model.safetensors: expected a gpt2 model of 65536 layers, found missing tensors transformer.h.2.ln_1.weight, "));
     CHECK(mentions(layers, "transformer.h.2.mlp.c_proj.bias and those of later layers"));
     CHECK(mentions(refusal([&] { check_layers(folder / "m", test::llama_sizes()); }),
                    "missing tensors model.layers.0.input_layernorm.weight, "));

@@ -92,7 +92,14 @@ public:
     /// `reports`: when it has passed, the error says what is known of the other ranks, and they learn of it.
     explicit Deadline(double seconds, bool reports = true) : seconds_(seconds), reports_(reports) {}
 
-    bool passed() const { return Clock::now() - begin_ > std::chrono::duration<double>(seconds_); }
+    /// To be asked again and again. Time in which the process did not run does not count: where a whole job is suspended, as by
+    /// `scontrol suspend` or Ctrl-Z, no rank keeps the others waiting.
+    bool passed() {
+        auto const now = Clock::now();
+        if (now - asked_ > std::chrono::seconds(1)) begin_ += now - asked_;
+        asked_ = now;
+        return now - begin_ > std::chrono::duration<double>(seconds_);
+    }
     auto begin() const noexcept { return begin_; }
 
     /// The peer error of a wait that was too long: which rank waited for what, and what it knows of the others.
@@ -108,7 +115,7 @@ private:
 
     double            seconds_;
     bool              reports_;
-    Clock::time_point begin_ = Clock::now();
+    Clock::time_point begin_ = Clock::now(), asked_ = begin_;
 };
 
 }  // namespace lockstep::comm

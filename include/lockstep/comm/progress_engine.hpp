@@ -147,7 +147,7 @@ private:
 
     template <class Over>
     void wait_for(Over const& over, Task* task) {
-        Deadline const deadline(settings_.timeout, !abandoning_);
+        Deadline deadline(settings_.timeout, !abandoning_);
         if (policy() == Progress::inside) {
             for (Backoff backoff; !over(); backoff.pause()) {
                 if (!failure_) pass_here();
@@ -356,7 +356,7 @@ private:
     Task**                  submitted_end_ = &submitted_;
     std::size_t             unfinished_    = 0;
     Task*                   waited_for_    = nullptr;
-    Deadline const*         wait_begins_   = nullptr;
+    Deadline*               wait_begins_   = nullptr;
     bool                    waiting_ = false, asleep_ = false, stopping_ = false;
     std::exception_ptr      failure_;
 

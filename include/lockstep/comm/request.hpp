@@ -43,7 +43,7 @@ template <class Operation>
 void wait_until_over(Operation& operation, Endpoint const& end, std::string_view name) {
     if (operation.advance()) return;
     observe::Span const span(observe::Event::agreement);
-    Deadline const      deadline(end.timeout());
+    Deadline            deadline(end.timeout());
     for (Backoff backoff; !operation.advance(); backoff.pause())
         if (deadline.passed()) deadline.raise(static_cast<std::size_t>(end.rank()), name);
 }

@@ -114,7 +114,8 @@ public:
             if (!heard(other)) continue;
             Whereabouts const& where = of(other).where;
             bool const         quiet = silent_for(other) > quiet_after_;
-            bool const         gone  = number != 0 ? !where.has_issued(number) : mine.agrees() && !quiet && !where.agrees();
+            bool const         gone  = number != 0 ? where.engine == 0 || (mine.same_engine(where) && !where.has_issued(number))
+                                                   : mine.agrees() && !quiet && !where.agrees();
             if (gone && ++absents <= most_named) absent += (absents > 1 ? ", " : "") + std::to_string(other);
             if (number != 0 && other_in_place(mine, where, number) && elsewhere.empty())
                 elsewhere = sentence("in whose place rank ", other, " has issued ", where.operation(number));
@@ -127,7 +128,8 @@ public:
         if (absents != 0) return "which " + named(absents, absent, "has not joined", "have not joined");
         if (silents != 0) return "of which " + named(silents, silent, "is silent", "are silent");
         bool all = number != 0;
-        for (std::size_t other = 0; other < ranks(); ++other) all = all && (other == rank() || heard(other));
+        for (std::size_t other = 0; other < ranks(); ++other)
+            all = all && (other == rank() || (heard(other) && mine.same_engine(of(other).where)));
         return all ? "which all ranks have joined and some have not ended" : OtherRanks::somebody_is_missing;
     }
 
@@ -151,7 +153,7 @@ public:
                 lines += end == End::well     ? "has ended the program; "
                          : end == End::failed ? "has ended with an error; "
                                               : "has given up waiting; ";
-            if (number != 0 && where.has_engine != 0) lines += joined(mine, where, number) + "; ";
+            if (number != 0 && where.engine != 0) lines += joined(mine, where, number) + "; ";
             lines += sentence(where);
         }
         return lines;
@@ -183,7 +185,7 @@ private:
 
     /// Where this rank is, or was when its last engine ended.
     Whereabouts const& here() {
-        if (IssueLog const* const log = IssueLog::newest()) here_ = log->read(observe::now());
+        if (IssueLog const* const log = IssueLog::current()) here_ = log->read(observe::now());
         return here_;
     }
     static double rounded(double seconds) { return static_cast<double>(static_cast<std::int64_t>(seconds * 10)) / 10; }
@@ -200,7 +202,8 @@ private:
     }
 
     static bool other_in_place(Whereabouts const& mine, Whereabouts const& where, std::uint64_t number) {
-        return mine.remembers(number) && where.remembers(number) && !mine.operation(number).same(where.operation(number));
+        return mine.same_engine(where) && mine.remembers(number) && where.remembers(number) &&
+               !mine.operation(number).same(where.operation(number));
     }
 
     static std::string joined(Whereabouts const& mine, Whereabouts const& where, std::uint64_t number) {

@@ -45,9 +45,11 @@ struct Whereabouts {
     observe::Nanoseconds                    for_as_long = 0;  // as it has been in its span
     std::uint32_t                           index = 0, phase_index = 0;
     std::uint8_t                            event = 0, phase = 0;
-    std::uint8_t                            in_span = 0, has_engine = 0;
-    std::array<std::uint8_t, 4>             padding{};
+    std::uint16_t                           in_span = 0;
+    std::uint32_t                           engine  = 0;  // the how manieth of the rank; 0: it has none yet
 
+    /// Numbers count within one engine: ranks at different ones, of two trainers, cannot be compared.
+    bool same_engine(Whereabouts const& other) const noexcept { return engine == other.engine; }
     bool has_issued(std::uint64_t number) const noexcept { return number <= issued; }
     bool remembers(std::uint64_t number) const noexcept {  // the oldest place may just be written anew
         return number != 0 && has_issued(number) && number + remembered > issued + 1;
@@ -77,7 +79,7 @@ inline std::ostream& operator<<(std::ostream& out, Whereabouts const& where) {
         if (e == observe::Event::gather_wait) out << " for unit " << index;
         if (e == observe::Event::reduction_wait) out << " for bucket " << index;
     };
-    if (where.has_engine == 0) return out << "before its first step";
+    if (where.engine == 0) return out << "before its first step";
     if (where.in_span == 0) return out << "between two steps, version " << where.version;
     out << "in ";
     of(where.event, where.index);
@@ -99,12 +101,13 @@ public:
         entry[1].store(subject.index | std::uint64_t{subject.part & 0xFFFF} << 32 | static_cast<std::uint64_t>(subject.collective) << 48,
                        std::memory_order_relaxed);
         issued_.store(number, std::memory_order_release);
+        current_.store(this, std::memory_order_release);
     }
     void issuer(observe::Track const& track) noexcept { issuer_.store(&track, std::memory_order_release); }
 
     Whereabouts read(observe::Nanoseconds now) const noexcept {
         Whereabouts where;
-        where.has_engine = 1;
+        where.engine = engine_;
         do {
             where.issued = issued_.load(std::memory_order_acquire);
             read_last(where);
@@ -114,13 +117,19 @@ public:
         return where;
     }
 
-    /// The log of the engine that this process made last, of those that live. Its callers hold the turn to call MPI.
-    static IssueLog const* newest() noexcept { return newest_; }
-    void                   enter() noexcept { before_ = std::exchange(newest_, this); }
-    void                   leave() noexcept {
-                          IssueLog** link = &newest_;
-                          while (*link != this) link = &(*link)->before_;
-        *link = before_;
+    /// The log of the engine that issued something last, of those that live. Its callers hold the turn to call MPI, as those of the next.
+    static IssueLog const* current() noexcept { return current_.load(std::memory_order_acquire); }
+    void                   enter() noexcept {
+                          engine_ = ++engines_;
+                          before_ = std::exchange(newest_, this);
+                          current_.store(this, std::memory_order_release);
+    }
+    void leave() noexcept {
+        IssueLog** link = &newest_;
+        while (*link != this) link = &(*link)->before_;
+        *link                = before_;
+        IssueLog const* mine = this;
+        current_.compare_exchange_strong(mine, newest_);
     }
 
 private:
@@ -138,8 +147,11 @@ private:
     std::atomic<std::uint64_t>                                                     issued_{0};
     std::atomic<observe::Track const*>                                             issuer_{nullptr};
     IssueLog*                                                                      before_ = nullptr;
+    std::uint32_t                                                                  engine_ = 0;
 
-    inline static IssueLog* newest_ = nullptr;
+    inline static IssueLog*                    newest_  = nullptr;
+    inline static std::uint32_t                engines_ = 0;
+    inline static std::atomic<IssueLog const*> current_{nullptr};
 };
 
 }  // namespace lockstep::comm

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,8 +25,9 @@
 
 namespace lockstep::data {
 
-/// Read-only and cheap to copy: slices share the file or the memory of the whole. Positions are 64-bit. A file that has become shorter
-/// is an input error where it is read.
+/// Read-only and cheap to copy: slices share the file or the memory of the
+/// whole. Positions are 64-bit. A file that has become shorter is an input
+/// error where it is read.
 class Tokens {
 public:
     /// `.bin` is an llm.c shard, anything else is text: one byte, one token.
@@ -86,23 +88,27 @@ public:
         return id;
     }
 
-    /// The ids from `begin` on, as many as `out` holds. An id beyond 2^31 - 1 is an input error.
+    /// The ids from `begin` on, as many as `out` holds. An id beyond 2^31 - 1 is
+    /// an input error, and so is one that is not below what `check_vocabulary`
+    /// has found all to be below: the file has changed since.
     void copy(std::size_t begin, std::span<std::int32_t> out) const {
         require(begin <= size_ && out.size() <= size_ - begin, "data ", name(), ": expected a range within ", size_, " tokens, found ",
                 begin, " to ", begin + out.size());
-        std::int32_t sign = 0;
+        std::uint32_t most = 0;
         for_blocks(begin, begin + out.size(), [&](std::size_t at, auto const& ids) {
             for (std::size_t i = 0; i < ids.size(); ++i) {
-                std::int32_t const id = static_cast<std::int32_t>(ids[i]);
-                out[at - begin + i]   = id;
-                sign |= id;
+                out[at - begin + i] = static_cast<std::int32_t>(ids[i]);
+                most                = std::max<std::uint32_t>(most, ids[i]);
             }
         });
-        if (sign < 0) [[unlikely]]
-            slice(begin, begin + out.size()).check_vocabulary(std::size_t{1} << 31);
+        if (std::size_t const below = source_->below; most >= below) [[unlikely]] {
+            slice(begin, begin + out.size()).check_ids(below);
+            input_error("data ", name(), ": changes while it is read: an id of ", most, " was there, and is no longer");
+        }
     }
 
-    /// A number that changes with any byte and with the order of bytes. Reads everything once.
+    /// A number that changes with any byte and with the order of bytes. Reads
+    /// everything once.
     std::uint64_t checksum() const {
         std::uint64_t sum = size_ * width_;
         for_blocks(0, size_, [&](std::size_t, auto const& ids) {
@@ -127,11 +133,41 @@ public:
         return part;
     }
 
-    /// Every id must be below `vocabulary`; the error names file, position in it, and id. Reads everything once.
+    /// Every id must be below `vocabulary`; the error names file, position in it,
+    /// and id. Reads everything once.
     void check_vocabulary(std::size_t vocabulary) const {
         if (width_ == 2 && vocabulary > 65536)
             input_error("data ", name(), ": expected 4-byte ids for a vocabulary of ", vocabulary,
                         ", found 2-byte ids, which end at 65535");
+        if (source_->below <= vocabulary) return;
+        check_ids(vocabulary);
+        if (size_ == source_->tokens) source_->below = vocabulary;
+    }
+
+private:
+    struct Part {
+        std::size_t begin = 0;
+        std::string name;
+    };
+    struct Source {
+        std::string                      name;
+        TokenFile                        file;
+        BookedVector<std::byte>          owned;  // where there is no file
+        std::vector<Part>                parts;
+        std::size_t                      tokens = 0;
+        mutable std::atomic<std::size_t> below{std::size_t{1} << 31};  // what all ids were found to be, when they were read as a whole
+    };
+    struct Place {
+        std::size_t width = 1, begin = 0;  // bytes
+    };
+
+    Tokens(std::shared_ptr<Source> source, Place place, std::size_t bytes)
+        : begin_(place.begin), width_(place.width), size_(bytes / place.width) {
+        source->tokens = size_;
+        source_        = std::move(source);
+    }
+
+    void check_ids(std::size_t vocabulary) const {
         std::optional<std::pair<std::size_t, std::uint32_t>> found;  // position and id
         for_blocks(0, size_, [&](std::size_t at, auto const& ids) {
             if (found) return;
@@ -152,24 +188,6 @@ public:
                     offset_ + position - begin);
     }
 
-private:
-    struct Part {
-        std::size_t begin = 0;
-        std::string name;
-    };
-    struct Source {
-        std::string             name;
-        TokenFile               file;
-        BookedVector<std::byte> owned;  // where there is no file
-        std::vector<Part>       parts;
-    };
-    struct Place {
-        std::size_t width = 1, begin = 0;  // bytes
-    };
-
-    Tokens(std::shared_ptr<Source const> source, Place place, std::size_t bytes)
-        : source_(std::move(source)), begin_(place.begin), width_(place.width), size_(bytes / place.width) {}
-
     template <class Check>
     static Tokens in_file(std::filesystem::path const& path, Check const& check) {
         auto source       = std::make_shared<Source>();
@@ -188,7 +206,8 @@ private:
         return Tokens(source, {width, 0}, source->owned.size());
     }
 
-    /// Calls visit(position, ids) for the tokens [begin, end), block after block. // (at most block)
+    /// Calls visit(position, ids) for the tokens [begin, end), block after block.
+    /// // (at most block)
     template <class Visit>
     void for_blocks(std::size_t begin, std::size_t end, Visit const& visit) const {
         if (width_ == 1) return for_blocks_of<std::uint8_t>(begin, end, visit);
@@ -217,7 +236,8 @@ private:
     std::size_t                   offset_ = 0;  // of the slice in its source, in tokens
 };
 
-/// A training part and the part that is held out for validation: the last `fraction` of the tokens.
+/// A training part and the part that is held out for validation: the last
+/// `fraction` of the tokens.
 struct Split {
     Tokens train, held_out;
 };

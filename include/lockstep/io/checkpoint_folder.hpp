@@ -156,17 +156,16 @@ inline std::filesystem::path newest_checkpoint(std::filesystem::path const& path
     if (versions.empty())
         input_error(path.string(), ": expected a checkpoint (", detail::index_name, ", or ", detail::latest_name,
                     " that names one), found none");
-    return path / detail::checkpoint_name(versions.back());
+    return detail::inner_path(path, detail::checkpoint_name(versions.back()), path.string());
 }
 
 /// Where one run writes its checkpoints. Used by one rank; the others only learn the paths.
 class CheckpointFolder {
 public:
     /// Makes the directory where it is missing, removes what a run that was killed left unfinished, and puts back what it had set aside.
-    explicit CheckpointFolder(std::filesystem::path path) : path_(std::move(path)), made_(path_) {
-        lock_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        if (lock_.number() >= 0 && ::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-            input_error(path_.string(), ": expected a folder of this run alone, found that another one saves there");
+    /// Checkpoints up to the version that the run continues are its own; `publish` removes no others.
+    explicit CheckpointFolder(std::filesystem::path path, std::uint64_t continues = 0) : path_(std::move(path)), made_(path_) {
+        lock();
         std::error_code                    failed;
         std::vector<std::filesystem::path> stale;
         for (auto at = std::filesystem::directory_iterator(path_, failed); !failed && at != std::filesystem::directory_iterator();
@@ -176,7 +175,11 @@ public:
                 stale.push_back(at->path());
         for (auto const& left : stale)
             if (!put_back(left)) std::filesystem::remove_all(left, failed);
+        for (std::uint64_t const version : detail::checkpoint_versions(path_)) (version <= continues ? own_ : strange_).push_back(version);
     }
+
+    /// Versions that are there of another run, or of the same one after the version that is continued; ascending.
+    std::vector<std::uint64_t> const& strange() const noexcept { return strange_; }
 
     std::filesystem::path const& path() const noexcept { return path_; }
 
@@ -201,9 +204,10 @@ public:
         std::filesystem::remove_all(unfinished(version), ignored);
     }
 
-    /// Gives a directory with all its files its name, points `latest` at it, and removes checkpoints of lower versions beyond the `keep`
-    /// newest; 0 keeps all. After an error the folder is as it was before, and the directory unfinished.
-    void publish(std::uint64_t version, std::size_t keep) const {
+    /// Gives a directory with all its files its name, points `latest` at it, and removes this run's checkpoints beyond the `keep` newest; 0
+    /// keeps all. After an error the folder is as it was before, and the directory unfinished. Returns what could not be removed and why,
+    /// or nothing.
+    std::string publish(std::uint64_t version, std::size_t keep) {
         std::filesystem::path const from = unfinished(version), to = complete(version);
         detail::sync_directory(from);
         auto const    before = latest_text();
@@ -220,10 +224,24 @@ public:
         }
         named.keep();
         discard(version);  // an earlier one of the same version, which has changed places with this one
-        if (keep != 0) remove_old(version, keep);
+        std::erase(own_, version);
+        std::erase(strange_, version);
+        own_.push_back(version);
+        return keep != 0 ? remove_old(keep) : std::string();
     }
 
 private:
+    /// A directory cannot be locked where that needs a descriptor to write with, as on NFS: there a file in it is.
+    void lock() {
+        lock_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (lock_.number() < 0 || ::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0) return;
+        if (errno != EWOULDBLOCK) {
+            lock_ = detail::Descriptor(::open((path_ / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+            if (lock_.number() < 0 || ::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+        }
+        input_error(path_.string(), ": expected a folder of this run alone, found that another one saves there");
+    }
+
     /// Whether this is a checkpoint that was set aside and is missing.
     bool put_back(std::filesystem::path const& left) const {
         std::string const name = left.filename().string();
@@ -259,20 +277,26 @@ private:
         std::filesystem::remove(path_ / detail::latest_name, ignored);
     }
 
-    void remove_old(std::uint64_t version, std::size_t keep) const {
-        auto versions = detail::checkpoint_versions(path_);
-        versions.erase(std::lower_bound(versions.begin(), versions.end(), version), versions.end());
-        for (std::size_t i = 0; i + keep - 1 < versions.size(); ++i) {
-            std::filesystem::path const old = complete(versions[i]), hidden = unfinished(versions[i]);
-            std::error_code             ignored;
-            std::filesystem::rename(old, hidden, ignored);  // what is half removed must not look complete
-            std::filesystem::remove_all(ignored ? old : hidden, ignored);
+    std::string remove_old(std::size_t keep) {
+        std::string remains;
+        while (own_.size() > keep && remains.empty()) {
+            std::filesystem::path const old = complete(own_.front()), hidden = unfinished(own_.front());
+            std::error_code             failed;
+            std::filesystem::rename(old, hidden, failed);  // what is half removed must not look complete
+            std::filesystem::remove_all(hidden, failed);
+            if (!failed) std::filesystem::remove_all(old, failed);  // where it kept its name
+            if (failed)
+                remains = sentence(old.string(), ": cannot be removed: ", failed.message());
+            else
+                own_.erase(own_.begin());
         }
+        return remains;
     }
 
-    std::filesystem::path path_;
-    NewDirectory          made_;  // goes again where nothing was written
-    detail::Descriptor    lock_;
+    std::filesystem::path      path_;
+    NewDirectory               made_;  // goes again where nothing was written
+    detail::Descriptor         lock_;
+    std::vector<std::uint64_t> own_, strange_;  // versions; of own_ in the order in which they were saved
 };
 
 }  // namespace lockstep::io

@@ -83,8 +83,10 @@ inline void write_checkpoint_shard(std::filesystem::path const& directory, std::
     note.commit();
 }
 
-/// Makes index.json of the notes of all ranks, which go. Fails where their pieces do not make up whole tensors.
-inline void write_checkpoint_index(std::filesystem::path const& directory, std::size_t ranks, CheckpointFacts const& facts) {
+/// Makes index.json of the notes of all ranks, which go. Fails where their pieces do not make up whole tensors, or where it has more than
+/// `limit` bytes.
+inline void write_checkpoint_index(std::filesystem::path const& directory, std::size_t ranks, CheckpointFacts const& facts,
+                                   std::uint64_t limit = checkpoint_index_limit) {
     CheckpointIndex   index{facts, {}};
     std::string const name = (directory / detail::index_name).string();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -101,9 +103,8 @@ inline void write_checkpoint_index(std::filesystem::path const& directory, std::
         std::ranges::sort(whole.pieces, {}, [](StoredPiece const& piece) { return piece.range.begin; });
     check_coverage(index.tensors, name);
     std::string const text = index_text(index);
-    if (text.size() > checkpoint_index_limit)
-        input_error(name, ": expected an index of at most ", checkpoint_index_limit, " bytes, which is all that is read, found ",
-                    text.size());
+    if (text.size() > limit)
+        input_error(name, ": expected an index of at most ", limit, " bytes, which is all that is read, found ", text.size());
     ReplacingFile file(directory / detail::index_name);
     file.write(0, text);
     file.commit();

@@ -26,7 +26,7 @@ namespace lockstep {
 
 struct CheckpointOptions {
     std::filesystem::path directory;
-    std::size_t           keep = 0;  // newest ones that stay; 0: all
+    std::size_t           keep = 0;  // of this run's the newest that stay; 0: all
 };
 
 /// How a save ended, the same on all ranks.
@@ -34,15 +34,17 @@ struct SaveResult {
     state::Version        version = 0;
     std::filesystem::path place;      // of the checkpoint, where it is complete
     std::string           failure{};  // why it is not; empty where it is
+    std::string           remains{};  // on rank 0: what old one could not be removed, and why
 };
 
 /// A save that fails leaves nothing behind, costs no step, and leaves earlier checkpoints as they are.
 template <class Trainer>
 class Checkpoints {
 public:
-    /// A directory that cannot be made, or that another run saves to, is an error of all ranks. Collective.
+    /// A directory that cannot be made, or that another run saves to, is an error of all ranks. Of the checkpoints in it those up to the
+    /// version of the trainer are taken for its own. Collective.
     Checkpoints(Trainer& trainer, CheckpointOptions options) : trainer_(trainer), options_(std::move(options)) {
-        on_first_rank(ranks(), [&] { folder_.emplace(options_.directory); });
+        on_first_rank(ranks(), [&] { folder_.emplace(options_.directory, trainer_.version()); });
         parts_            = stored_parts(trainer_);
         pieces_           = pieces_of(parts_);
         std::size_t bytes = 0;
@@ -58,6 +60,9 @@ public:
     }
 
     bool saving() const noexcept { return state_ != State::idle; }
+
+    /// On rank 0: versions in the directory that this run does not continue, ascending. They stay until it saves the same ones.
+    std::vector<std::uint64_t> strange() const { return folder_ ? folder_->strange() : std::vector<std::uint64_t>(); }
 
     /// Copies the state and begins to write it. Returns how an earlier save ended that was still under way: it is waited for, so a program
     /// that must not wait asks `saving` first. Only files and threads fail a save; where the ranks do not reach each other, that is an
@@ -93,12 +98,12 @@ public:
             if (ranks().rank() == 0)
                 start([this, count = trainer_.ranks()](std::stop_token const&) {
                     io::write_checkpoint_index(directory(), count, facts_);
-                    folder_->publish(facts_.version, options_.keep);
+                    remains_ = folder_->publish(facts_.version, options_.keep);
                 });
             return std::nullopt;
         }
         if (folder_ && !failure_.sentence.empty()) folder_->discard(facts_.version);
-        SaveResult result{facts_.version, {}, std::exchange(failure_, {}).sentence};
+        SaveResult result{facts_.version, {}, std::exchange(failure_, {}).sentence, std::exchange(remains_, {})};
         if (result.failure.empty()) result.place = options_.directory / io::detail::checkpoint_name(facts_.version);
         return result;
     }
@@ -156,6 +161,7 @@ private:
     io::CheckpointFacts                 facts_;  // of the save that is under way
     State                               state_ = State::idle;
     Failure                             failure_;
+    std::string                         remains_;
     std::atomic<bool>                   done_{true};
     std::jthread                        thread_;  // last: stopped and joined before what it uses goes
 };

@@ -4,6 +4,8 @@
 // `Ranks` is whatever shows a word of each rank to all: a communicator, or a strategy at work.
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
@@ -81,6 +84,25 @@ void together(Ranks& ranks, Body&& body) {
 template <shows_words Ranks, class Body>
 void on_first_rank(Ranks& ranks, Body&& body) {
     share_failure(ranks, ranks.rank() == 0 ? Failure::of(body) : Failure{}, false);
+}
+
+/// The same for what may last longer than ranks wait for each other, as files do: meanwhile they meet again and again. `body` runs in a
+/// thread of its own and talks to no other rank. Collective.
+template <shows_words Ranks, class Body>
+void on_first_rank_at_length(Ranks& ranks, Body&& body) {
+    Failure           failure;
+    std::atomic<bool> done{ranks.rank() != 0};
+    std::jthread      thread;
+    if (ranks.rank() == 0)
+        thread = std::jthread([&] {
+            failure = Failure::of(body);
+            done    = true;
+        });
+    auto const all_done = [&] { return std::ranges::all_of(ranks.gather_values(done ? 1 : 0), [](auto word) { return word != 0; }); };
+    for (std::chrono::milliseconds pause{1}; !all_done(); pause = std::min(2 * pause, std::chrono::milliseconds(50)))
+        std::this_thread::sleep_for(pause);
+    if (thread.joinable()) thread.join();
+    share_failure(ranks, failure, false);
 }
 
 }  // namespace lockstep

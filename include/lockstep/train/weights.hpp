@@ -50,9 +50,11 @@ void export_weights(Trainer& trainer, std::filesystem::path const& directory) {
                 writer->write(wanted, row_major);
             });
         }
-    on_first([&] { writer->commit(); });
-    writer.reset();
-    share_failure(trainer.strategy(), failure, false);
+    on_first_rank_at_length(trainer.strategy(), [&] {
+        on_first([&] { writer->commit(); });
+        writer.reset();
+        if (!failure.sentence.empty()) throw Error(failure.fault, failure.sentence);
+    });
 }
 
 /// Raises a training error that names the first parameter with a master that is not finite. Collective.
