@@ -4,9 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -120,6 +122,19 @@ TEST_CASE("kernels that differ are named, and shared where ranks ask for it") {
     CHECK(lockstep::kernel::isa() == std::min(before, other));
     CHECK_NOTHROW(scripted_fp32(Strategy::sharded, scripted_sizes(3, 2, 2), world(), {}));
     lockstep::kernel::use(before);
+}
+
+TEST_CASE("work of rank 0 on files may last longer than ranks wait for each other") {
+    auto const short_wait = world().with_timeout(1);
+    bool       done       = false;
+    lockstep::on_first_rank_at_length(short_wait, [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+        done = true;
+    });
+    CHECK(done == (rank() == 0));
+    auto const found = raised(
+        [&] { lockstep::on_first_rank_at_length(short_wait, [] { lockstep::input_error("a file: expected another one, found this"); }); });
+    CHECK(found == "a file: expected another one, found this");
 }
 
 TEST_CASE("of several ranks that differ all are named") {
