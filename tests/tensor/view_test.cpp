@@ -8,6 +8,8 @@
 
 namespace view_test {
 
+using lockstep::Assertions;
+using lockstep::asserts;
 using lockstep::Error;
 using lockstep::tensor::View;
 
@@ -55,6 +57,21 @@ TEST_CASE("a last stride other than 1 is refused, a view of nothing is empty") {
     CHECK(View<int, 2>{}.size() == 0);
     CHECK_FALSE(View<int, 1>{&value, {1}}.empty());
     CHECK(View<int, 2>{&value, {0, 3}}.size() == 0);
+}
+
+TEST_CASE("what lies outside is refused: parts always, elements at the level of assertions that pays for it") {
+    std::array<int, 6> data{};
+    View<int, 2> const view(data.data(), {2, 3});
+    CHECK_THROWS_WITH_AS(view.rows(1, 3), "View::rows: expected rows within 2, found 1 to 3", Error);
+    CHECK_THROWS_WITH_AS(view.rows(2, 1), "View::rows: expected rows within 2, found 2 to 1", Error);
+    CHECK_THROWS_WITH_AS(view.columns(0, 4), "View::columns: expected columns within 3, found 0 to 4", Error);
+    if constexpr (asserts(Assertions::normal)) {
+        CHECK_THROWS_WITH_AS(view(1, 3), "View: expected index 1 below 3, found 3", Error);
+        CHECK_THROWS_WITH_AS(view(2, 0), "View: expected index 0 below 2, found 2", Error);
+        CHECK_THROWS_WITH_AS(view.row(2), "View::row: expected a row below 2, found 2", Error);
+    } else {
+        static_assert(noexcept(view(1, 2)));
+    }
 }
 
 TEST_CASE("a view without dimensions is one element") {

@@ -60,7 +60,8 @@ public:
 
     template <class... Index>
         requires(sizeof...(Index) == Rank)
-    T& operator()(Index... index) const noexcept {
+    T& operator()(Index... index) const noexcept(!asserts(Assertions::normal)) {
+        if constexpr (asserts(Assertions::normal)) check({static_cast<std::size_t>(index)...});
         std::size_t offset    = 0;
         std::size_t dimension = 0;
         ((offset += static_cast<std::size_t>(index) * strides_[dimension++]), ...);
@@ -68,15 +69,20 @@ public:
     }
 
     /// Row `i` of a matrix.
-    std::span<T> row(std::size_t i) const noexcept requires(Rank == 2) { return {data_ + i * strides_[0], extents_[1]}; }
+    std::span<T> row(std::size_t i) const noexcept(!asserts(Assertions::normal)) requires(Rank == 2) {
+        require<Assertions::normal>(i < extents_[0], "View::row: expected a row below ", extents_[0], ", found ", i);
+        return {data_ + i * strides_[0], extents_[1]};
+    }
 
     /// Rows begin..end of a matrix.
     View rows(std::size_t begin, std::size_t end) const requires(Rank == 2) {
+        require(begin <= end && end <= extents_[0], "View::rows: expected rows within ", extents_[0], ", found ", begin, " to ", end);
         return {data_ + begin * strides_[0], {end - begin, extents_[1]}, strides_};
     }
 
     /// Columns begin..end of a matrix.
     View columns(std::size_t begin, std::size_t end) const requires(Rank == 2) {
+        require(begin <= end && end <= extents_[1], "View::columns: expected columns within ", extents_[1], ", found ", begin, " to ", end);
         return {data_ + begin, {extents_[0], end - begin}, strides_};
     }
 
@@ -87,6 +93,11 @@ public:
     }
 
 private:
+    void check(Extents const& index) const {
+        for (std::size_t d = 0; d < Rank; ++d)
+            require<Assertions::normal>(index[d] < extents_[d], "View: expected index ", d, " below ", extents_[d], ", found ", index[d]);
+    }
+
     T*      data_ = nullptr;
     Extents extents_{};
     Extents strides_{};
