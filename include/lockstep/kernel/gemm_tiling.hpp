@@ -1,5 +1,5 @@
 #pragma once
-// How the output of a product is cut into tasks: by the sizes of the product alone, never by the number of threads.
+// How the output of a product is cut into tasks: each element of it is the same sum however that is.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,11 +25,12 @@ struct Tiling {
     std::size_t tiles() const noexcept { return down * across; }
 };
 
-/// Tiles are made smaller until there are enough of them, but not below this many multiplications (some 30 us in fp32).
+/// Tiles are made smaller until there are enough of them, twice as many as threads at least, but not below this many multiplications (some
+/// 30 us in fp32).
 inline constexpr std::size_t least_tile_work = std::size_t{1} << 21;
 inline constexpr std::size_t enough_tiles    = 12;
 
-inline Tiling tile_product(ProductSizes sizes, TileLimits limits) noexcept {
+inline Tiling tile_product(ProductSizes sizes, TileLimits limits, std::size_t enough = enough_tiles) noexcept {
     auto const parts = [](std::size_t extent, std::size_t size) { return std::max<std::size_t>(1, (extent + size - 1) / size); };
     auto const cut   = [&](std::size_t extent, std::size_t count, std::size_t unit) { return parts(extent, count * unit) * unit; };
 
@@ -40,7 +41,7 @@ inline Tiling tile_product(ProductSizes sizes, TileLimits limits) noexcept {
         tiling.down = parts(sizes.rows, tiling.rows), tiling.across = parts(sizes.columns, tiling.columns);
         bool const rows_can = tiling.rows > limits.rows, columns_can = tiling.columns > limits.columns;
         bool const small = tiling.rows * tiling.columns * sizes.steps < 2 * least_tile_work;
-        if (tiling.tiles() >= enough_tiles || small || (!rows_can && !columns_can)) return tiling;
+        if (tiling.tiles() >= enough || small || (!rows_can && !columns_can)) return tiling;
         rows_can && (tiling.rows > tiling.columns || !columns_can) ? ++down : ++across;
     }
 }

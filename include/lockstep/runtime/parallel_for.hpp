@@ -29,6 +29,9 @@ private:
     tbb::task_arena     arena_;
 };
 
+/// The threads of the surrounding `Threads::run`.
+inline std::size_t threads_here() noexcept { return static_cast<std::size_t>(tbb::this_task_arena::max_concurrency()); }
+
 /// Work below this many elementary operations (about 10 us) is not worth a task.
 inline constexpr std::size_t grain = 32768;
 
@@ -56,7 +59,7 @@ void parallel_for(std::size_t blocks, std::size_t cost, Body const& body) {
     detail::BlockLoop const loop{&body, [](void const* called, std::size_t begin, std::size_t end) {
                                      for (std::size_t block = begin; block != end; ++block) (*static_cast<Body const*>(called))(block);
                                  }};
-    if (blocks <= 1 || blocks * cost < grain || tbb::this_task_arena::max_concurrency() == 1) return loop.run(loop.body, 0, blocks);
+    if (blocks <= 1 || blocks * cost < grain || threads_here() == 1) return loop.run(loop.body, 0, blocks);
     detail::run_in_tasks(blocks, cost >= grain ? 1 : (grain + cost) / (cost + 1), loop);
 }
 

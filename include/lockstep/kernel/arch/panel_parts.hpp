@@ -1,10 +1,11 @@
 #pragma once
-// Cutting a dimension into equal parts: by its size alone, never by the number of threads.
+// Cutting a dimension into equal parts. Each element of a product is the same sum however that is.
 
 #include <algorithm>
 #include <cstddef>
 
 #include "lockstep/kernel/arch/avx512_tile.hpp"
+#include "lockstep/runtime/parallel_for.hpp"
 
 #if LOCKSTEP_TILES
 
@@ -31,7 +32,8 @@ inline std::size_t block_step_cost() noexcept { return without_tile_unit() ? 102
 /// At most `most` panels of `panels` a part, or fewer, so that there are tasks for several threads as long as each is worth one.
 /// `block_steps` is the whole work, `others` the parts of the other dimension.
 inline std::size_t cut_for_tasks(std::size_t panels, std::size_t most, std::size_t others, std::size_t block_steps) noexcept {
-    constexpr std::size_t enough = 8, good = 4096 * 128, least = 256 * 128;  // tasks; cost of one that loses nothing, of one worth a thread
+    constexpr std::size_t good = 4096 * 128, least = 256 * 128;  // cost of a task that loses nothing, of one worth a thread
+    std::size_t const     enough = std::max<std::size_t>(8, 2 * runtime::threads_here());
     std::size_t const     cost   = block_steps * block_step_cost();
     std::size_t const     wanted = std::clamp<std::size_t>(cost / good, cost >= 2 * least ? 2 : 1, enough);
     std::size_t const     parts  = (wanted + others - 1) / others;

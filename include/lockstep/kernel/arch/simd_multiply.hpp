@@ -59,7 +59,7 @@ AnySink any_sink(Sink const& sink) noexcept {
 
 /// The product of any operands: compiled once, since it asks for their types once a panel only.
 inline void multiply_any(ProductSizes sizes, AnyOperand a, AnyOperand b, AnySink sink) {
-    Tiling const      tiling  = tile_product(sizes, tile_limits);
+    Tiling const      tiling  = tile_product(sizes, tile_limits, std::max(enough_tiles, 2 * runtime::threads_here()));
     std::size_t const longest = std::min(sizes.steps, steps_together);
     std::size_t const down = tiling.rows / MicroTile::rows, across = tiling.columns / MicroTile::columns;  // micro tiles of a tile
     bool const        single = sizes.steps <= steps_together;                                              // sums need not wait in memory
