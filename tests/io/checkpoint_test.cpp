@@ -481,6 +481,7 @@ TEST_CASE("a checkpoint that is not what it must be is refused by a sentence tha
         fs::path const place = write(folder / "c", {0, 500, 1000});
         if (wrong.index) {
             Json json = parse_json(test::read_all(place / "index.json"), "index");
+            json.erase("checksum");
             wrong.index(json);
             std::ofstream(place / "index.json") << json.dump();
         }
@@ -531,6 +532,25 @@ TEST_CASE("an index that nobody could read is not written, and the checkpoint ha
     auto const found = refusal([&] { write_checkpoint_index(home.unfinished(version), 1, facts(), 1000); });
     CHECK_MESSAGE(mentions(found, "index.json: expected an index of at most 1000 bytes, which is all that is read, found "), found);
     CHECK_FALSE(fs::exists(home.unfinished(version) / "index.json"));
+}
+
+TEST_CASE("a digit of an index that has changed is seen, wherever it is; without its checksum an index is taken as it is") {
+    Folder const      folder;
+    std::string const sound = test::read_all(write(folder / "c", {0, 1000}) / "index.json");
+    CHECK_NOTHROW(parse_index(sound, "index"));
+    std::size_t seen = 0;
+    for (std::string const before : {"\"next_sample\": 1234", "\"skipped_in_a_row\": 5", "\"clean_steps\": 7", "\"version\": 12"}) {
+        std::string       text = sound;
+        std::size_t const at   = text.find(before);
+        REQUIRE(at != std::string::npos);
+        text[at + before.size() - 1] ^= 1;
+        seen += mentions(refusal([&] { parse_index(text, "index"); }), "index: expected contents of checksum ") ? 1u : 0u;
+    }
+    CHECK(seen == 4);
+    Json edited = Json::parse(sound);
+    edited.erase("checksum");
+    edited["position"]["next_sample"] = 24;
+    CHECK(parse_index(edited.dump(), "index").facts.position.next_sample == 24);
 }
 
 }  // namespace checkpoint_test

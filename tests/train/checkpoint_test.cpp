@@ -272,6 +272,7 @@ public:
     };
     Ranks&                      strategy() { return ranks_; }
     std::size_t                 ranks() const { return ::ranks(); }
+    std::uint64_t               version() const { return 0; }
     lockstep::runtime::Threads& threads() { return threads_; }
 
 private:

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,7 +17,8 @@
 #include "lockstep/io/checkpoint_facts.hpp"
 #include "lockstep/io/json.hpp"
 #include "lockstep/io/safetensors_header.hpp"  // tensor_bytes, shown
-#include "lockstep/state/unit.hpp"             // Range
+#include "lockstep/kernel/mixed_sum.hpp"
+#include "lockstep/state/unit.hpp"  // Range
 
 namespace lockstep::io {
 
@@ -175,6 +177,12 @@ inline StoredTensors parse_stored_tensors(Json const& json, std::string const& s
     return tensors;
 }
 
+/// Of an index without its own "checksum": the sum modulo 2^64 of kernel::mix64(i, byte i) of its shortest text, keys in order.
+inline std::uint64_t index_checksum(Json const& json) {
+    std::string const text = json.dump();
+    return kernel::mixed_sum(1, std::as_bytes(std::span(text)), 0);
+}
+
 inline std::string index_text(CheckpointIndex const& index) {
     CheckpointFacts const& facts         = index.facts;
     Json                   configuration = Json::array();
@@ -190,19 +198,20 @@ inline std::string index_text(CheckpointIndex const& index) {
               {"checksum_elements", checksum_elements},
               {"tensors", detail::tensors_json(index.tensors)}};
     if (facts.loss_scale) json["loss_scale"] = {{"scale", facts.loss_scale->scale}, {"clean_steps", facts.loss_scale->clean_steps}};
+    json["checksum"] = index_checksum(json);
     return json.dump(1) + '\n';
 }
 
-/// Everything is checked but what only the files can tell.
+/// Everything is checked but what only the files can tell. An index from which somebody has removed "checksum" is one, too.
 inline CheckpointIndex parse_index(std::string_view text, std::string const& source) {
-    Json const       json = parse_json(text, source);
+    Json             json = parse_json(text, source);
     JsonObject const top(json, source);
     if (std::string const format = top.string("format"); format != checkpoint_format)
         top.refuse("format", "must be \"", checkpoint_format, "\", found \"", printable(format), '"');
     if (std::uint64_t const version = top.unsigned_integer("format_version"); version != checkpoint_format_version)
         top.refuse("format_version", "must be ", checkpoint_format_version, ", found ", version);
     detail::refuse_unknown(top, {"format", "format_version", "written_by", "version", "seed", "loss_scale", "position", "configuration",
-                                 "checksum_elements", "tensors"});
+                                 "checksum_elements", "tensors", "checksum"});
     CheckpointIndex  index;
     CheckpointFacts& facts = index.facts;
     facts.written_by       = printable(top.string("written_by"));
@@ -235,6 +244,12 @@ inline CheckpointIndex parse_index(std::string_view text, std::string const& sou
         top.refuse("checksum_elements", "must be ", checksum_elements, ", found ", together);
     index.tensors = parse_stored_tensors(top.object("tensors").json(), source);
     check_coverage(index.tensors, source);
+    if (top.has("checksum")) {
+        std::uint64_t const written = top.unsigned_integer("checksum");
+        json.erase("checksum");
+        if (std::uint64_t const found = index_checksum(json); found != written)
+            input_error(source, ": expected contents of checksum ", written, ", found ", found, ": it is not what was written");
+    }
     return index;
 }
 
