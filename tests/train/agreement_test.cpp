@@ -22,11 +22,11 @@ using lockstep::Error;
 
 /// The sentence of the error that the body raises.
 template <class Body>
-std::string raised(Body&& body) {
+std::string raised(Body&& body, lockstep::Fault fault = lockstep::Fault::peer) {
     try {
         body();
     } catch (Error const& error) {
-        CHECK(error.fault() == lockstep::Fault::peer);
+        CHECK(error.fault() == fault);
         return error.what();
     }
     return "nothing was raised";
@@ -132,8 +132,8 @@ TEST_CASE("work of rank 0 on files may last longer than ranks wait for each othe
         done = true;
     });
     CHECK(done == (rank() == 0));
-    auto const found = raised(
-        [&] { lockstep::on_first_rank_at_length(short_wait, [] { lockstep::input_error("a file: expected another one, found this"); }); });
+    auto const refuse = [] { lockstep::input_error("a file: expected another one, found this"); };
+    auto const found  = raised([&] { lockstep::on_first_rank_at_length(short_wait, refuse); }, lockstep::Fault::input);
     CHECK(found == "a file: expected another one, found this");
 }
 
