@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "../folder.hpp"
 #include "lockstep/data/sampler.hpp"
-#include "test_folder.hpp"
 
 namespace sampler_test {
 
 using namespace lockstep::data;
+using namespace lockstep::test;
 
 std::vector<std::uint64_t> epoch_of(Sampler const& sampler, std::uint64_t epoch) {
     std::vector<std::uint64_t> order;
@@ -73,7 +74,7 @@ TEST_CASE("windows overlap by one token, and too few tokens are an error, not an
     CHECK(windows(65, 64, "x") == 1);
     CHECK(windows(2, 1, "x") == 1);
     for (std::size_t const n : {0u, 1u, 2u, 64u})
-        CHECK(contains(refusal([&] { windows(n, 64, "x.txt"); }),
+        CHECK(mentions(refusal([&] { windows(n, 64, "x.txt"); }),
                        "data x.txt: expected at least 64 + 1 tokens for one sequence and its labels, found " + std::to_string(n)));
     CHECK(!refusal([] { windows(100, ~std::size_t{0}, "x"); }).empty());
     CHECK(!refusal([] { windows(100, 0, "x"); }).empty());

@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "../folder.hpp"
 #include "lockstep/data/source_text.hpp"
 #include "lockstep/data/tokenizer.hpp"
-#include "test_folder.hpp"
 
 namespace source_text_test {
 
 using namespace lockstep::data;
+using namespace lockstep::test;
 
 std::string text_of(Tokens const& tokens) {
     std::vector<std::int32_t> ids(tokens.size());
@@ -20,7 +21,7 @@ std::string text_of(Tokens const& tokens) {
 }
 
 TEST_CASE("sources are taken from the known folders and endings, in the order of their paths") {
-    TestFolder const folder;
+    Folder const folder;
     folder.write("tests/z.cpp", "8");
     folder.write("include/b/b.hpp", "6");
     folder.write("include/b.hpp", "5");
@@ -32,34 +33,34 @@ TEST_CASE("sources are taken from the known folders and endings, in the order of
     folder.write("tests/picture.png", "no");
     folder.write("build/generated.cpp", "no");
     folder.write("NOTES.md", "no");
-    std::filesystem::create_directory(folder.path / "include" / "folder.hpp");
-    CHECK(text_of(source_text(folder.path)) == "12345678");
-    CHECK(text_of(source_text(folder.path / "include" / "..")) == "12345678");
+    std::filesystem::create_directory(folder / "include" / "folder.hpp");
+    CHECK(text_of(source_text(folder.path())) == "12345678");
+    CHECK(text_of(source_text(folder / "include" / "..")) == "12345678");
 }
 
 TEST_CASE("a folder that cannot be read is an error that names it, and a link that leads nowhere is no source") {
-    TestFolder const folder;
+    Folder const folder;
     folder.write("include/a.hpp", "1");
     folder.write("include/closed/b.hpp", "2");
-    std::filesystem::create_symlink("circle.hpp", folder.path / "include/circle.hpp");
-    std::filesystem::create_symlink("nowhere.hpp", folder.path / "include/dangling.hpp");
-    CHECK(text_of(source_text(folder.path)) == "12");
-    std::filesystem::permissions(folder.path / "include/closed", std::filesystem::perms::none);
+    std::filesystem::create_symlink("circle.hpp", folder / "include/circle.hpp");
+    std::filesystem::create_symlink("nowhere.hpp", folder / "include/dangling.hpp");
+    CHECK(text_of(source_text(folder.path())) == "12");
+    std::filesystem::permissions(folder / "include/closed", std::filesystem::perms::none);
     bool const root = ::geteuid() == 0;  // who may read everything
     if (root) REQUIRE(::seteuid(65534) == 0);
-    std::string const said = refusal([&] { source_text(folder.path); });
+    std::string const said = refusal([&] { source_text(folder.path()); });
     if (root) REQUIRE(::seteuid(0) == 0);
-    std::filesystem::permissions(folder.path / "include/closed", std::filesystem::perms::owner_all);
-    CHECK_MESSAGE(contains(said, "include/closed\": Permission denied"), said);
-    CHECK(contains(said, "expected folders that can be read, found"));
+    std::filesystem::permissions(folder / "include/closed", std::filesystem::perms::owner_all);
+    CHECK_MESSAGE(mentions(said, "include/closed\": Permission denied"), said);
+    CHECK(mentions(said, "expected folders that can be read, found"));
 }
 
 TEST_CASE("a missing or empty root is an error that names it") {
-    TestFolder const folder;
-    CHECK(contains(refusal([&] { source_text(folder.path / "none"); }), "expected the project's root folder at"));
-    CHECK(contains(refusal([&] { source_text(folder.path); }), "expected headers and sources below"));
+    Folder const folder;
+    CHECK(mentions(refusal([&] { source_text(folder / "none"); }), "expected the project's root folder at"));
+    CHECK(mentions(refusal([&] { source_text(folder.path()); }), "expected headers and sources below"));
     folder.write("README.md", "");
-    CHECK(contains(refusal([&] { source_text(folder.path); }), "expected text"));
+    CHECK(mentions(refusal([&] { source_text(folder.path()); }), "expected text"));
 }
 
 }  // namespace source_text_test

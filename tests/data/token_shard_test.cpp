@@ -5,14 +5,15 @@
 #include <string_view>
 #include <vector>
 
+#include "../folder.hpp"
 #include "lockstep/data/token_shard.hpp"
 #include "lockstep/data/tokens.hpp"
 #include "shard_file.hpp"
-#include "test_folder.hpp"
 
 namespace token_shard_test {
 
 using namespace lockstep::data;
+using namespace lockstep::test;
 
 std::string big_endian_header(std::int64_t magic) {
     std::string text = shard_header_of(magic, 1, 4);
@@ -85,29 +86,29 @@ std::vector<Malformed> malformed_files() {
 }
 
 TEST_CASE("a malformed shard is refused by a sentence that names the file and what was found") {
-    TestFolder const folder;
-    auto const       files = malformed_files();
+    Folder const folder;
+    auto const   files = malformed_files();
     REQUIRE(files.size() >= 45);
     for (Malformed const& file : files) {
         CAPTURE(file.name);
         std::string const sentence = refusal([&] { Tokens::open(folder.write("shard.bin", file.content)); });
         CAPTURE(sentence);
-        CHECK(contains(sentence, file.sentence));
-        CHECK(contains(sentence, "shard.bin"));
+        CHECK(mentions(sentence, file.sentence));
+        CHECK(mentions(sentence, "shard.bin"));
     }
 }
 
 TEST_CASE("what is no file is refused") {
-    TestFolder const folder;
-    std::filesystem::create_directory(folder.path / "folder.bin");
-    CHECK(contains(refusal([&] { Tokens::open(folder.path / "folder.bin"); }), "found a directory"));
-    CHECK(contains(refusal([&] { Tokens::open(folder.path); }), "found a directory"));
-    CHECK(contains(refusal([&] { Tokens::open(folder.path / "none.bin"); }), "does not exist"));
-    CHECK(contains(refusal([&] { Tokens::open("/dev/zero"); }), "found a pipe or a device"));
+    Folder const folder;
+    std::filesystem::create_directory(folder / "folder.bin");
+    CHECK(mentions(refusal([&] { Tokens::open(folder / "folder.bin"); }), "found a directory"));
+    CHECK(mentions(refusal([&] { Tokens::open(folder.path()); }), "found a directory"));
+    CHECK(mentions(refusal([&] { Tokens::open(folder / "none.bin"); }), "does not exist"));
+    CHECK(mentions(refusal([&] { Tokens::open("/dev/zero"); }), "found a pipe or a device"));
 }
 
 TEST_CASE("a shard of either width is read, up to the largest id") {
-    TestFolder const                folder;
+    Folder const                    folder;
     std::vector<std::int64_t> const narrow{0, 1, 255, 256, 50256, 65535};
     std::vector<std::int64_t> const wide{0, 65536, 128255, 2147483647};
     for (auto const& [ids, width] : {std::pair{narrow, 2}, std::pair{narrow, 4}, std::pair{wide, 4}}) {

@@ -5,14 +5,15 @@
 #include <numeric>
 #include <vector>
 
+#include "../folder.hpp"
 #include "lockstep/data/token_stream.hpp"
 #include "lockstep/observe/ledger.hpp"
 #include "shard_file.hpp"
-#include "test_folder.hpp"
 
 namespace token_stream_test {
 
 using namespace lockstep::data;
+using namespace lockstep::test;
 
 /// Token i has id i: what is read says where it was.
 Tokens counting(std::size_t size) {
@@ -95,34 +96,34 @@ TEST_CASE("a loop over a stream ends at the last step") {
 
     TokenStream none(counting(100), {.sequence = 4, .first_step = 3, .last_step = 3});
     CHECK(none.begin() == none.end());
-    CHECK(contains(refusal([&] { none.next(); }), "expected a step below 3, found step 3"));
+    CHECK(mentions(refusal([&] { none.next(); }), "expected a step below 3, found step 3"));
 }
 
 TEST_CASE("a stream opens a file by its path") {
-    TestFolder const folder;
-    TokenStream      stream(folder.write("a.txt", "hello world"), {.sequence = 5, .order = Order::sequential, .vocabulary = 256});
+    Folder const folder;
+    TokenStream  stream(folder.write("a.txt", "hello world"), {.sequence = 5, .order = Order::sequential, .vocabulary = 256});
     CHECK(held(stream.next().tokens) == std::vector<std::int32_t>{'h', 'e', 'l', 'l', 'o'});
 }
 
 TEST_CASE("options that cannot be are refused") {
     Tokens const tokens = counting(100);
     auto const   said   = [&](StreamOptions const& options) { return refusal([&] { TokenStream(tokens, options); }); };
-    CHECK(contains(said({.sequence = 4, .global_batch = 5, .ranks = 2}), "global batch: expected a multiple of 2 ranks, found 5"));
-    CHECK(contains(said({.sequence = 4, .global_batch = 0}), "found 0 sequences"));
-    CHECK(contains(said({.sequence = 4, .global_batch = 2, .rank = 2, .ranks = 2}), "found rank 2 of 2"));
-    CHECK(contains(said({.sequence = 4, .ranks = 0}), "found rank 0 of 0"));
-    CHECK(contains(said({.sequence = 0}), "expected at least 1, found 0"));
-    CHECK(contains(said({.sequence = 100}), "data counting: expected at least 100 + 1 tokens"));
-    CHECK(contains(said({.sequence = 4, .vocabulary = 99}),
+    CHECK(mentions(said({.sequence = 4, .global_batch = 5, .ranks = 2}), "global batch: expected a multiple of 2 ranks, found 5"));
+    CHECK(mentions(said({.sequence = 4, .global_batch = 0}), "found 0 sequences"));
+    CHECK(mentions(said({.sequence = 4, .global_batch = 2, .rank = 2, .ranks = 2}), "found rank 2 of 2"));
+    CHECK(mentions(said({.sequence = 4, .ranks = 0}), "found rank 0 of 0"));
+    CHECK(mentions(said({.sequence = 0}), "expected at least 1, found 0"));
+    CHECK(mentions(said({.sequence = 100}), "data counting: expected at least 100 + 1 tokens"));
+    CHECK(mentions(said({.sequence = 4, .vocabulary = 99}),
                    "data counting: expected ids below the vocabulary of 99, found 99 at position 99"));
 }
 
 TEST_CASE("a bad id met while loading is rethrown by next") {
-    TestFolder const folder;
-    Tokens const     tokens = Tokens::open(folder.write("ids.bin", shard({1, 1, 1, 1, 2155905152, 1}, 4)));
-    TokenStream      stream(tokens, {.sequence = 2, .order = Order::sequential});
+    Folder const folder;
+    Tokens const tokens = Tokens::open(folder.write("ids.bin", shard({1, 1, 1, 1, 2155905152, 1}, 4)));
+    TokenStream  stream(tokens, {.sequence = 2, .order = Order::sequential});
     stream.next();
-    CHECK(contains(refusal([&] { stream.next(); }), "found 2155905152 at position 4"));
+    CHECK(mentions(refusal([&] { stream.next(); }), "found 2155905152 at position 4"));
 }
 
 TEST_CASE("a stream can end early, and gives its memory back") {

@@ -6,14 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "../folder.hpp"
 #include "lockstep/data/tokens.hpp"
 #include "lockstep/observe/ledger.hpp"
 #include "shard_file.hpp"
-#include "test_folder.hpp"
 
 namespace tokens_test {
 
 using namespace lockstep::data;
+using namespace lockstep::test;
 
 std::vector<std::int32_t> copied(Tokens const& tokens) {
     std::vector<std::int32_t> ids(tokens.size());
@@ -24,16 +25,16 @@ std::vector<std::int32_t> copied(Tokens const& tokens) {
 std::size_t booked() { return lockstep::observe::ledger()[lockstep::observe::Category::data].now.load(); }
 
 TEST_CASE("a text file is its bytes") {
-    TestFolder const folder;
-    Tokens const     tokens = Tokens::open(folder.write("a.txt", std::string("a\0\xFFz", 4)));
+    Folder const folder;
+    Tokens const tokens = Tokens::open(folder.write("a.txt", std::string("a\0\xFFz", 4)));
     CHECK(copied(tokens) == std::vector<std::int32_t>{97, 0, 255, 122});
     CHECK(tokens.is_text());
     CHECK(tokens[2] == 255);
-    CHECK(tokens.name() == (folder.path / "a.txt").string());
+    CHECK(tokens.name() == (folder / "a.txt").string());
 }
 
 TEST_CASE("a file that has become shorter is refused where it is read, and what is left of it is not") {
-    TestFolder const folder;
+    Folder const folder;
     for (char const* name : {"a.txt", "a.bin"}) {
         std::vector<std::int64_t> const ids(60'000, 97);
         auto const path = name == std::string("a.bin") ? folder.write(name, shard(ids, 2)) : folder.write(name, std::string(120'000, 'a'));
@@ -42,15 +43,15 @@ TEST_CASE("a file that has become shorter is refused where it is read, and what 
         std::filesystem::resize_file(path, 50'000);
         CHECK(tokens[1000] == 97);
         auto const found = refusal([&] { copied(tokens); });
-        CHECK(contains(found, name));
-        CHECK(contains(found, "expected " + std::to_string(size) + " bytes as when it was opened, found 50000"));
+        CHECK(mentions(found, name));
+        CHECK(mentions(found, "expected " + std::to_string(size) + " bytes as when it was opened, found 50000"));
         CHECK(!refusal([&] { static_cast<void>(tokens.checksum()); }).empty());
         CHECK(!refusal([&] { tokens.check_vocabulary(100); }).empty());
     }
 }
 
 TEST_CASE("a checksum tells apart contents, their order and their length, and does not depend on where they lie") {
-    TestFolder const  folder;
+    Folder const      folder;
     std::string const text(40'000, 'x');
     auto const        sum = [&](std::string const& content) { return Tokens::text(folder.write("s.txt", content)).checksum(); };
     CHECK(sum(text) == Tokens::bytes(text).checksum());
@@ -66,19 +67,19 @@ TEST_CASE("a checksum tells apart contents, their order and their length, and do
 }
 
 TEST_CASE("an empty text is refused") {
-    TestFolder const folder;
-    CHECK(contains(refusal([&] { Tokens::open(folder.write("a.txt", "")); }), "found an empty file"));
+    Folder const folder;
+    CHECK(mentions(refusal([&] { Tokens::open(folder.write("a.txt", "")); }), "found an empty file"));
 }
 
 TEST_CASE("several files are one text in the given order, and empty ones do not matter") {
-    TestFolder const folder;
+    Folder const     folder;
     std::array const paths{folder.write("b.txt", "one "), folder.write("c.txt", ""), folder.write("a.txt", "two")};
     Tokens const     tokens = Tokens::texts(paths, "both");
     CHECK(copied(tokens) == copied(Tokens::bytes("one two")));
     CHECK(tokens.name() == "both");
-    CHECK(contains(refusal([&] { Tokens::texts(std::span(paths).subspan(1, 1), "nothing"); }), "found nothing in 1 files"));
-    std::array const missing{paths[0], folder.path / "none.txt"};
-    CHECK(contains(refusal([&] { Tokens::texts(missing, "both"); }), "none.txt\": expected a file to read, found that it does not exist"));
+    CHECK(mentions(refusal([&] { Tokens::texts(std::span(paths).subspan(1, 1), "nothing"); }), "found nothing in 1 files"));
+    std::array const missing{paths[0], folder / "none.txt"};
+    CHECK(mentions(refusal([&] { Tokens::texts(missing, "both"); }), "none.txt\": expected a file to read, found that it does not exist"));
 }
 
 TEST_CASE("memory of tokens is booked as data and given back") {
@@ -98,14 +99,14 @@ TEST_CASE("a slice outlives the whole and sees its part") {
         part               = whole.slice(1, 4).slice(1, 3);
     }
     CHECK(copied(part) == std::vector<std::int32_t>{12, 13});
-    CHECK(contains(refusal([&] { part.slice(1, 3); }), "expected a slice within 2 tokens, found 1 to 3"));
+    CHECK(mentions(refusal([&] { part.slice(1, 3); }), "expected a slice within 2 tokens, found 1 to 3"));
     std::vector<std::int32_t> three(3);
-    CHECK(contains(refusal([&] { part.copy(0, three); }), "expected a range within 2 tokens, found 0 to 3"));
+    CHECK(mentions(refusal([&] { part.copy(0, three); }), "expected a range within 2 tokens, found 0 to 3"));
     CHECK(!refusal([&] { part.copy(~std::size_t{0}, three); }).empty());
 }
 
 TEST_CASE("an id outside the vocabulary is named with its file, position and value") {
-    TestFolder const          folder;
+    Folder const              folder;
     std::vector<std::int64_t> ids(10000, 7);
     ids[5000] = 300;
     ids[9000] = 400;
@@ -113,49 +114,49 @@ TEST_CASE("an id outside the vocabulary is named with its file, position and val
         Tokens const tokens = Tokens::open(folder.write("ids.bin", shard(ids, width)));
         tokens.check_vocabulary(401);
         std::string const sentence = refusal([&] { tokens.check_vocabulary(300); });
-        CHECK(contains(sentence, "ids.bin"));
-        CHECK(contains(sentence, "below the vocabulary of 300, found 300 at position 5000"));
-        CHECK(contains(refusal([&] { tokens.slice(6000, 10000).check_vocabulary(400); }), "found 400 at position 9000"));
+        CHECK(mentions(sentence, "ids.bin"));
+        CHECK(mentions(sentence, "below the vocabulary of 300, found 300 at position 5000"));
+        CHECK(mentions(refusal([&] { tokens.slice(6000, 10000).check_vocabulary(400); }), "found 400 at position 9000"));
         tokens.slice(0, 5000).check_vocabulary(8);
     }
 }
 
 TEST_CASE("a file whose ids were found to be below the vocabulary, and then change, is refused where it is read") {
-    TestFolder const folder;
-    auto const       path   = folder.write("changed.bin", shard(std::vector<std::int64_t>(100, 7), 2));
-    Tokens const     tokens = Tokens::open(path), part = tokens.slice(50, 100);
+    Folder const folder;
+    auto const   path   = folder.write("changed.bin", shard(std::vector<std::int64_t>(100, 7), 2));
+    Tokens const tokens = Tokens::open(path), part = tokens.slice(50, 100);
     tokens.check_vocabulary(10);
     std::vector<std::int32_t> ids(10);
     CHECK_NOTHROW(part.copy(20, ids));
     std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(1024 + 2 * 75).put(11);
-    CHECK(contains(refusal([&] { part.copy(20, ids); }), "changed.bin: expected ids below the vocabulary of 10, found 11 at position 75"));
+    CHECK(mentions(refusal([&] { part.copy(20, ids); }), "changed.bin: expected ids below the vocabulary of 10, found 11 at position 75"));
     CHECK_NOTHROW(part.copy(30, ids));
 }
 
 TEST_CASE("an id in the second of two files is named by that file") {
-    TestFolder const folder;
+    Folder const     folder;
     std::array const paths{folder.write("a.txt", "aaaa"), folder.write("b.txt", "aaza")};
     Tokens const     tokens = Tokens::texts(paths, "both");
     for (Tokens const& part : {tokens, tokens.slice(5, 8)}) {
         std::string const sentence = refusal([&] { part.check_vocabulary(122); });
-        CHECK(contains(sentence, "b.txt"));
-        CHECK(contains(sentence, "found 122 at position 2"));
+        CHECK(mentions(sentence, "b.txt"));
+        CHECK(mentions(sentence, "found 122 at position 2"));
     }
 }
 
 TEST_CASE("2-byte ids cannot serve a vocabulary beyond them") {
-    TestFolder const folder;
-    Tokens const     tokens = Tokens::open(folder.write("ids.bin", shard({1, 2}, 2)));
+    Folder const folder;
+    Tokens const tokens = Tokens::open(folder.write("ids.bin", shard({1, 2}, 2)));
     tokens.check_vocabulary(65536);
-    CHECK(contains(refusal([&] { tokens.check_vocabulary(65537); }), "expected 4-byte ids for a vocabulary of 65537"));
+    CHECK(mentions(refusal([&] { tokens.check_vocabulary(65537); }), "expected 4-byte ids for a vocabulary of 65537"));
 }
 
 TEST_CASE("an id beyond 31 bits never becomes a negative token") {
-    TestFolder const          folder;
+    Folder const              folder;
     Tokens const              tokens = Tokens::open(folder.write("ids.bin", shard({1, 2147483648}, 4)));
     std::vector<std::int32_t> out(2);
-    CHECK(contains(refusal([&] { tokens.copy(0, out); }), "found 2147483648 at position 1"));
-    CHECK(contains(refusal([&] { Tokens::ids(std::vector<std::int32_t>{3, -5}); }), "token 1 has the negative id -5"));
+    CHECK(mentions(refusal([&] { tokens.copy(0, out); }), "found 2147483648 at position 1"));
+    CHECK(mentions(refusal([&] { Tokens::ids(std::vector<std::int32_t>{3, -5}); }), "token 1 has the negative id -5"));
 }
 
 TEST_CASE("the last part of the tokens is held out") {

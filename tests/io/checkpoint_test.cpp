@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/checkpoint_reader.hpp"
 #include "lockstep/io/checkpoint_writer.hpp"
 #include "lockstep/precision/bfloat16.hpp"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/checkpoint_folder.hpp"
 #include "lockstep/io/checkpoint_writer.hpp"
 

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <csignal>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/file.hpp"
 
 namespace file_test {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/hugging_face_config.hpp"
 #include "units.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/hugging_face_files.hpp"
 #include "lockstep/io/safetensors_writer.hpp"
 

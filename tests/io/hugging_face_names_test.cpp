@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/hugging_face_names.hpp"
 #include "units.hpp"
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <csignal>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/hugging_face.hpp"
 #include "units.hpp"
 

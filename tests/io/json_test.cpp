@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/json.hpp"
 
 namespace json_test {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/safetensors.hpp"
 
 namespace safetensors_malformed_test {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/safetensors.hpp"
 
 namespace safetensors_test {

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <vector>
 
-#include "folder.hpp"
+#include "../folder.hpp"
 #include "lockstep/io/safetensors.hpp"
 #include "lockstep/io/safetensors_writer.hpp"
 

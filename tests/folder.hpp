@@ -18,8 +18,9 @@ namespace lockstep::test {
 class Folder {
 public:
     Folder() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "lockstep_io_XXXXXX").string();
+        std::string pattern = (std::filesystem::temp_directory_path() / "lockstep_XXXXXX").string();
         path_               = ::mkdtemp(pattern.data());
+        std::filesystem::permissions(path_, std::filesystem::perms(0755));  // for tests that become another user
     }
     Folder(Folder const&)            = delete;
     Folder& operator=(Folder const&) = delete;
@@ -29,6 +30,7 @@ public:
     std::filesystem::path        operator/(std::string_view name) const { return path_ / name; }
 
     std::filesystem::path write(std::string_view name, std::string_view bytes) const {
+        std::filesystem::create_directories((path_ / name).parent_path());
         std::ofstream(path_ / name, std::ios::binary) << bytes;
         return path_ / name;
     }
