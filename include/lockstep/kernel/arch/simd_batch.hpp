@@ -164,6 +164,17 @@ inline Batch lane_numbers() noexcept {
     return load(lanes.data());
 }
 
+/// The same bits as lanes of T. xsimd 8 wants the batch to be named, later versions its element.
+template <class T, class From>
+xsimd::batch<T> bits_as(xsimd::batch<From> const& from) noexcept {
+    if constexpr (requires {
+                      { xsimd::bitwise_cast<T>(from) } -> std::same_as<xsimd::batch<T>>;
+                  })
+        return xsimd::bitwise_cast<T>(from);
+    else
+        return xsimd::bitwise_cast<xsimd::batch<T>>(from);
+}
+
 /// a * b + c, fused where the instruction set has it.
 inline Batch fused(Batch a, Batch b, Batch c) noexcept {
 #if defined(__AVX512F__)
@@ -173,10 +184,8 @@ inline Batch fused(Batch a, Batch b, Batch c) noexcept {
 #endif
 }
 
-/// The larger; NaN if either is NaN.
-inline Batch larger(Batch a, Batch b) noexcept {
-    return xsimd::select(xsimd::isnan(a), a, xsimd::max(a, b));
-}  // a != a is false in xsimd 8.1
+/// The larger; NaN if either is NaN. xsimd::max promises nothing of NaN, and a != a is false in xsimd 8.1.
+inline Batch larger(Batch a, Batch b) noexcept { return xsimd::select(xsimd::isnan(a) | (a > b), a, b); }
 
 /// Sum over the lanes as a binary tree, so always in the same order.
 inline float horizontal_sum(Batch value) noexcept {
@@ -205,8 +214,8 @@ inline Batch exp(Batch x) noexcept {
     r                     = fused(n, Batch(-0x1.7f7d1cp-20f), r);
     Batch p               = Batch(1.0f / 5040.0f);
     for (float const c : {1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f, 0.5f, 1.0f, 1.0f}) p = fused(p, r, Batch(c));
-    auto const  bits   = (xsimd::bitwise_cast<xsimd::batch<std::int32_t>>(moved) << 23) + xsimd::batch<std::int32_t>(126 << 23);
-    Batch const scaled = p * xsimd::bitwise_cast<Batch>(bits) * Batch(2.0f);  // 2^(n-1) is finite where 2^n is not
+    auto const  bits   = (bits_as<std::int32_t>(moved) << 23) + xsimd::batch<std::int32_t>(126 << 23);
+    Batch const scaled = p * bits_as<float>(bits) * Batch(2.0f);  // 2^(n-1) is finite where 2^n is not
     Batch const low    = xsimd::select(x < Batch(-86.9f), Batch(0.0f), scaled);
     return xsimd::select(x > Batch(88.7228394f), Batch(std::numeric_limits<float>::infinity()), low);
 }
