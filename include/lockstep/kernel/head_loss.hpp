@@ -37,6 +37,10 @@ void require_head(char const* kernel, View<T, 2> h, std::size_t vocab, std::size
     require_shape(kernel, "lse", lse, h.extent(0));
 }
 
+inline void require_memory(char const* kernel, std::span<std::byte> memory, HeadChunk chunk) {
+    require(memory.size() >= chunk.bytes, kernel, ": memory must have ", chunk.bytes, " bytes, found ", memory.size());
+}
+
 template <class A>
 View<A, 1> part(View<A, 1> values, std::size_t begin, std::size_t end) {
     return {values.data() + begin, {end - begin}};
@@ -70,8 +74,10 @@ void head_loss(View<T, 2>                    h,       // (N,C)
                std::span<std::byte>          memory) {
     std::size_t const  tokens = h.extent(0), vocab = w.rows();
     LogitStorage const storage = logit_storage(w);
+    HeadChunk const    chunk   = head_chunk(tokens, vocab, storage);
     detail::require_head("head_loss", h, vocab, w.columns(), labels, loss, lse);
-    detail::for_each_chunk(tokens, head_chunk(tokens, vocab, storage).rows, [&](std::size_t begin, std::size_t end) {
+    if (!storage.tiles) detail::require_memory("head_loss", memory, chunk);
+    detail::for_each_chunk(tokens, chunk.rows, [&](std::size_t begin, std::size_t end) {
         auto const x        = h.rows(begin, end);  // (R,C)
         auto const y        = labels.subspan(begin, end - begin);
         auto const losses   = detail::part(loss, begin, end);
@@ -103,7 +109,7 @@ void head_loss_backward(View<T, 2>                    h,             // (N,C)
     require_shape("head_loss_backward", "dh", dh, tokens, w.columns());
     require(dw.rows() == vocab && dw.columns() == w.columns(), "head_loss_backward: dw must be ", vocab, " x ", w.columns(), ", found ",
             dw.rows(), " x ", dw.columns());
-    require(memory.size() >= chunk.bytes, "head_loss_backward: memory must have ", chunk.bytes, " bytes, found ", memory.size());
+    detail::require_memory("head_loss_backward", memory, chunk);
     detail::for_each_chunk(tokens, chunk.rows, [&](std::size_t begin, std::size_t end) {
         auto const x        = h.rows(begin, end);   // (R,C)
         auto const dx       = dh.rows(begin, end);  // (R,C)
