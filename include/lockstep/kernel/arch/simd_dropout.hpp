@@ -13,17 +13,24 @@ namespace lockstep::kernel::arch {
 namespace detail {
 
 /// Counters side by side, one in the lower half of each 64-bit lane; the upper halves are never read.
+/// store_blocks: the four words of each counter one after another.
 #if defined(__AVX512F__)
 struct Counters {
     static constexpr std::size_t lanes = 8;
     __m512i                      value;
 
     static Counters load(std::uint64_t const* from) noexcept { return {_mm512_loadu_si512(from)}; }
-    void            store(std::uint64_t* to) const noexcept { _mm512_storeu_si512(to, value); }
     Counters        times(std::uint32_t factor) const noexcept { return {_mm512_maskz_mul_epu32(0xFF, value, _mm512_set1_epi64(factor))}; }
     Counters        upper() const noexcept { return {_mm512_maskz_srli_epi64(0xFF, value, 32)}; }
     Counters        operator^(Counters other) const noexcept { return {_mm512_xor_si512(value, other.value)}; }
     Counters        operator^(std::uint32_t key) const noexcept { return {_mm512_xor_si512(value, _mm512_set1_epi64(key))}; }
+
+    static void store_blocks(std::array<Counters, 4> const& x, std::uint32_t* to) noexcept {
+        __m512i const first  = _mm512_mask_shuffle_epi32(x[0].value, 0xAAAA, x[1].value, _MM_PERM_CCAA);
+        __m512i const second = _mm512_mask_shuffle_epi32(x[2].value, 0xAAAA, x[3].value, _MM_PERM_CCAA);
+        _mm512_storeu_si512(to, _mm512_permutex2var_epi64(first, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), second));
+        _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi64(first, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), second));
+    }
 };
 #elif defined(__AVX2__)
 struct Counters {
@@ -31,11 +38,18 @@ struct Counters {
     __m256i                      value;
 
     static Counters load(std::uint64_t const* from) noexcept { return {_mm256_loadu_si256(reinterpret_cast<__m256i const*>(from))}; }
-    void            store(std::uint64_t* to) const noexcept { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value); }
     Counters        times(std::uint32_t factor) const noexcept { return {_mm256_mul_epu32(value, _mm256_set1_epi64x(factor))}; }
     Counters        upper() const noexcept { return {_mm256_srli_epi64(value, 32)}; }
     Counters        operator^(Counters other) const noexcept { return {_mm256_xor_si256(value, other.value)}; }
     Counters        operator^(std::uint32_t key) const noexcept { return {_mm256_xor_si256(value, _mm256_set1_epi64x(key))}; }
+
+    static void store_blocks(std::array<Counters, 4> const& x, std::uint32_t* to) noexcept {
+        __m256i const first  = _mm256_blend_epi32(x[0].value, _mm256_slli_epi64(x[1].value, 32), 0xAA);
+        __m256i const second = _mm256_blend_epi32(x[2].value, _mm256_slli_epi64(x[3].value, 32), 0xAA);
+        __m256i const even = _mm256_unpacklo_epi64(first, second), odd = _mm256_unpackhi_epi64(first, second);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute2x128_si256(even, odd, 0x20));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_permute2x128_si256(even, odd, 0x31));
+    }
 };
 #else
 struct Counters {
@@ -43,11 +57,14 @@ struct Counters {
     std::uint64_t                value;
 
     static Counters load(std::uint64_t const* from) noexcept { return {*from}; }
-    void            store(std::uint64_t* to) const noexcept { *to = value; }
     Counters        times(std::uint32_t factor) const noexcept { return {(value & 0xFFFFFFFFu) * factor}; }
     Counters        upper() const noexcept { return {value >> 32}; }
     Counters        operator^(Counters other) const noexcept { return {value ^ other.value}; }
     Counters        operator^(std::uint32_t key) const noexcept { return {value ^ key}; }
+
+    static void store_blocks(std::array<Counters, 4> const& x, std::uint32_t* to) noexcept {
+        for (std::size_t w = 0; w < 4; ++w) to[w] = static_cast<std::uint32_t>(x[w].value);
+    }
 };
 #endif
 
@@ -82,10 +99,7 @@ inline void random_words(simd, RandomKey key, std::uint64_t first_block, RandomW
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    for (std::size_t v = 0; v < vectors; ++v)
-        for (std::size_t w = 0; w < 4; ++w) x[v][w].store(c[w].data() + v * Counters::lanes);
-    for (std::size_t b = 0; b < random_blocks; ++b)
-        for (std::size_t w = 0; w < 4; ++w) words[4 * b + w] = static_cast<std::uint32_t>(c[w][b]);
+    for (std::size_t v = 0; v < vectors; ++v) Counters::store_blocks(x[v], words.data() + v * 4 * Counters::lanes);
 }
 
 template <simd_element T>
