@@ -120,6 +120,7 @@
 #include "lockstep/kernel/checksum.hpp"
 #include "lockstep/kernel/convert.hpp"
 #include "lockstep/kernel/cross_entropy.hpp"
+#include "lockstep/kernel/denormals.hpp"
 #include "lockstep/kernel/drop_threshold.hpp"
 #include "lockstep/kernel/dropout.hpp"
 #include "lockstep/kernel/elementwise.hpp"

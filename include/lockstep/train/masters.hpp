@@ -10,6 +10,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernel/checksum.hpp"
 #include "lockstep/kernel/convert.hpp"
+#include "lockstep/kernel/denormals.hpp"
 #include "lockstep/kernel/norm.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/optim/groups.hpp"
@@ -113,12 +114,14 @@ public:
         return sum;
     }
 
-    /// Updates what this rank owns, rounds it into the compute weights and clears the gradients, block by block.
+    /// Updates what this rank owns, rounds it into the compute weights and clears the gradients, block by block. Running means of what has
+    /// no gradient for long decay to zero, not to denormals, where they would stay.
     void update(Optimizer const& optimizer, optim::StepInfo const& step) {
         runtime::parallel_for(pieces_.size(), piece_elements, [&](std::size_t i) {
-            Piece const&      piece = pieces_[i];
-            std::size_t const n     = piece.range.size();
-            optim::StepInfo   info  = step;
+            kernel::DenormalsAreZero const flush;
+            Piece const&                   piece = pieces_[i];
+            std::size_t const              n     = piece.range.size();
+            optim::StepInfo                info  = step;
             info.learning_rate *= piece.learning_rate;
             optim::Slots<Optimizer, Master> slots;
             for (std::size_t s = 0; s < Optimizer::state_slots; ++s) slots[s] = {piece.slots + s * slot_stride_, n};

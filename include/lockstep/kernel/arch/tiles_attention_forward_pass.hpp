@@ -19,6 +19,7 @@
 #include "lockstep/kernel/arch/tiles_attention_softmax.hpp"
 #include "lockstep/kernel/arch/tiles_attention_sums.hpp"
 #include "lockstep/kernel/arch/tiles_exponential.hpp"
+#include "lockstep/kernel/denormals.hpp"
 #include "lockstep/precision/bfloat16.hpp"
 #include "lockstep/runtime/scratch.hpp"
 

@@ -18,18 +18,6 @@ namespace lockstep::kernel::arch {
 
 inline constexpr float log2_e = 1.44269504f;
 
-/// Denormal results and operands count as zero while it lives: VSCALEFPS takes hundreds of cycles to make one.
-class DenormalsAreZero {
-public:
-    DenormalsAreZero() noexcept : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }
-    ~DenormalsAreZero() { _mm_setcsr(before_); }
-    DenormalsAreZero(DenormalsAreZero const&)            = delete;
-    DenormalsAreZero& operator=(DenormalsAreZero const&) = delete;
-
-private:
-    unsigned before_;
-};
-
 /// Relative errors of the minimax polynomials of 2^x on [0, 1): degree 3: 7.5e-5, degree 4: 2.6e-6, degree 5 with 2^0 = 1: 1.4e-7.
 /// 2^-infinity is 0.
 template <int Degree>

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <span>
 
+#include "lockstep/kernel/denormals.hpp"
+
 #if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h

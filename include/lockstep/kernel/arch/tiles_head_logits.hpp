@@ -20,6 +20,8 @@
 #include <limits>
 #include <span>
 
+#include "lockstep/kernel/denormals.hpp"
+
 #if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms of GCC 12 inside its own avx512fintrin.h
