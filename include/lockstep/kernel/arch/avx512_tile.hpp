@@ -31,12 +31,6 @@ __attribute__((always_inline)) inline bool without_tile_unit() noexcept {
     return detail::tile_unit_replaced.load(std::memory_order_relaxed);
 }
 
-/// What stands for tiles 0 to 3 of this thread: sums (32, 32).
-inline float* vector_tiles() noexcept {
-    alignas(64) static thread_local constinit float sums[32 * 32]{};
-    return sums;
-}
-
 /// Rows of the left operand: pairs of bfloat16 one after another, 16 a step.
 struct LeftRows {
     std::byte const* data;

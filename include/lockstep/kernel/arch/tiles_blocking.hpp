@@ -183,8 +183,8 @@ LOCKSTEP_AVX512_LEAF void multiply_task(PackedProduct const& product, ProductTas
                     rows_read         = sink.ahead(current.row, current.column, current.rows);
                     rows_read.at_once = block_size / steps + 1;
                 }
-                multiply_panels<streams>(a, b, steps, product_resident, chunk == 0 ? nullptr : sums, old, sink, next, next_sums, rows_read,
-                                         chunks.count > 1 ? &streaming : nullptr);
+                multiply_panels<streams>(a, b, steps, product_resident, chunk == 0 ? nullptr : sums, sums, old, sink, next, next_sums,
+                                         rows_read, chunks.count > 1 ? &streaming : nullptr);
                 old = current;
             }
         }

@@ -104,7 +104,7 @@ LOCKSTEP_AVX512_LEAF inline void add_head_products(ExponentialBlocks const& e, T
                                            64 / steps + 1};
                 multiply_panels<Streams::left>(LeftPanel32{h.at(c, token), tile_bytes, block_bytes},
                                                RightPanel32{reinterpret_cast<std::byte const*>(packed), block_bytes}, steps,
-                                               product_resident, nullptr, old, sink, next, next_sums, {});
+                                               product_resident, nullptr, sums, old, sink, next, next_sums, {});
                 old = {sums, c * block_size, v * block_size, TransposedAddSink::calls, std::min(block_size, dw.rows() - v * block_size)};
             }
         }
@@ -143,7 +143,7 @@ LOCKSTEP_AVX512_LEAF inline void add_input_products(ExponentialBlocks const& e, 
                 if (v != 0) next_sums = {reinterpret_cast<std::byte const*>(at + block_elements), 64, 1, 0, 64 / steps + 1};
                 RightPanel32 const b{reinterpret_cast<std::byte const*>(product.right + v * product.right_step + c * product.right_column),
                                      2 * product.right_step};
-                multiply_panels<Streams::right>(product.left_from(row, v), b, steps, product_resident, v == 0 ? nullptr : at, old,
+                multiply_panels<Streams::right>(product.left_from(row, v), b, steps, product_resident, v == 0 ? nullptr : at, at, old,
                                                 KeepSums{}, next, next_sums, {}, &streaming);
                 old = {at, 0, 0, 0, 0};
             }

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 #if !defined(__clang__)
 #pragma GCC diagnostic push
@@ -136,16 +135,13 @@ LOCKSTEP_AVX512_INLINE void finish_rows(Sink const& sink, Unfinished const& old,
     for (std::size_t r = begin; r < end; ++r) sink(old.sums + r * block_size, old.row + r, old.column, old.columns);
 }
 
-/// Without a tile unit: what is in the place of tiles 0-3, (start or 0) + a b.
-LOCKSTEP_AVX512_LEAF inline void multiply_panels_in_vectors(LeftPanel32 a, RightPanel32 b, std::size_t steps, float const* start) noexcept {
-    float* const to = vector_tiles();
+/// Without a tile unit: to = (start or 0) + a b.
+LOCKSTEP_AVX512_LEAF inline void multiply_panels_in_vectors(LeftPanel32 a, RightPanel32 b, std::size_t steps, float const* start,
+                                                            float* to) noexcept {
     for (std::size_t half = 0; half < 2; ++half)
         multiply_vectors({a.data + half * tile_height * a.row, a.row, a.step}, {b.data, b.data + 1024, b.step}, steps,
                          start != nullptr ? start + half * tile_height * block_size : nullptr, to + half * tile_height * block_size);
 }
-
-/// Without a tile unit: stores them.
-inline void store_vectors(float* to) noexcept { std::memcpy(to, vector_tiles(), block_size * sum_bytes); }
 
 }  // namespace detail
 
@@ -153,9 +149,7 @@ inline void store_vectors(float* to) noexcept { std::memcpy(to, vector_tiles(), 
 template <class Sink>
 LOCKSTEP_AVX512_INLINE void finish(Unfinished const& old, Sink const& sink) noexcept {
     if (old.sums == nullptr) return;
-    if (without_tile_unit()) {
-        detail::store_vectors(old.sums);
-    } else {
+    if (!without_tile_unit()) {
         tile_store<0>(old.sums, sum_bytes);
         tile_store<1>(old.sums + 16, sum_bytes);
         tile_store<2>(old.sums + tile_height * block_size, sum_bytes);
@@ -164,16 +158,17 @@ LOCKSTEP_AVX512_INLINE void finish(Unfinished const& old, Sink const& sink) noex
     detail::finish_rows(sink, old, 0, old.rows);
 }
 
-/// tiles 0-3 = (start or 0) + a b over `steps` >= 1; only the first `resident` of them are meant to stay in the first-level cache.
-/// Stores and finishes `old` meanwhile: `sink(sums, row, column, columns)` gets each row of it once. Asks for lines of what comes next:
-/// of the resident operand, of sums, of what the sink will read, of the streaming operand.
+/// tiles 0-3 = (start or 0) + a b over `steps` >= 1; only the first `resident` of them are meant to stay in the first-level cache. Without
+/// a tile unit the sums are at once where they belong, at `to`. Stores and finishes `old` meanwhile: `sink(sums, row, column, columns)`
+/// gets each row of it once. Asks for lines of what comes next: of the resident operand, of sums, of what the sink will read, of the
+/// streaming operand.
 template <Streams streams, class Sink>
 LOCKSTEP_AVX512_INLINE void multiply_panels(LeftPanel32 a, RightPanel32 b, std::size_t steps, std::size_t resident, float const* start,
-                                            Unfinished const& old, Sink const& sink, LinesAhead& operand, LinesAhead sums,
+                                            float* to, Unfinished const& old, Sink const& sink, LinesAhead& operand, LinesAhead sums,
                                             LinesAhead rows_read, LinesAhead* streaming = nullptr) noexcept {
     if (without_tile_unit()) {
         finish(old, sink);
-        return detail::multiply_panels_in_vectors(a, b, steps, start);
+        return detail::multiply_panels_in_vectors(a, b, steps, start, to);
     }
     detail::first_step<streams>(a, b, old.sums, start);
     std::size_t const rows        = old.sums != nullptr ? old.rows : 0;

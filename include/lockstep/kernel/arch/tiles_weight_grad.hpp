@@ -130,7 +130,7 @@ LOCKSTEP_AVX512_LEAF void add_products(TokenPanels dy, TokenPanels x, state::Mat
                 }
                 multiply_panels<streams>(LeftPanel32{dy.at(row / block_size, step), tile_bytes, block_bytes},
                                          RightPanel32{x.at(column / block_size, step), block_bytes}, steps, steps,
-                                         step == 0 ? nullptr : sums, old, sink, next, next_sums, {});
+                                         step == 0 ? nullptr : sums, sums, old, sink, next, next_sums, {});
                 old = {sums, row, column, last ? std::min(block_size, dw.rows() - row) : 0, std::min(block_size, dw.columns() - column)};
             }
         }
