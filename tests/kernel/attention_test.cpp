@@ -26,7 +26,8 @@ AttentionDropout const none{};
 AttentionDropout const third{.probability = 0.3f, .key = {.seed = 5, .purpose = 9, .step = 3}, .first_sample = 21};
 
 AttentionShape const awkward[] = {
-    {1, 1, 1, 1, 1}, {2, 37, 4, 2, 20}, {1, 5, 3, 1, 15}, {3, 64, 2, 2, 32}, {1, 65, 2, 1, 16}, {1, 131, 3, 3, 40}, {1, 200, 2, 2, 7},
+    {1, 1, 1, 1, 1},    {2, 37, 4, 2, 20}, {1, 5, 3, 1, 15},  {3, 64, 2, 2, 32},  {1, 65, 2, 1, 16},
+    {1, 131, 3, 3, 40}, {1, 200, 2, 2, 7}, {1, 257, 2, 1, 8}, {1, 600, 1, 1, 12},  // more than one span of queries
 };
 
 /// Values that are exact in T, so that the reference sees the same input.

@@ -34,6 +34,9 @@ std::vector<Sizes> awkward() {
     return all;
 }
 
+/// More than one task in each dimension: tiles of the output are at most 364 x 384.
+std::vector<Sizes> const several_tiles{{1000, 17, 33}, {17, 1000, 33}, {33, 17, 1000}, {400, 400, 33}};
+
 template <class T>
 double unit_roundoff() {
     if constexpr (std::is_same_v<T, double>) return 0x1p-53;
@@ -185,6 +188,7 @@ TEST_CASE_TEMPLATE_DEFINE("products of every form agree with sums in double", Pa
             compare_with_reference<X, Y>(s, layouts[1 + turn % 3], turn % 2);
             ++turn;
         }
+        for (Sizes s : several_tiles) compare_with_reference<X, Y>(s, layouts[turn++ % 4], 1);
     }
 }
 TEST_CASE_TEMPLATE_INVOKE(products, std::pair<float, float>, std::pair<bfloat16, bfloat16>, std::pair<bfloat16, float>,
