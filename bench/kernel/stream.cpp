@@ -211,8 +211,11 @@ void convert(State& state, Case const& c) {
     Buffer<From> const from(c.N * c.C);
     Buffer<To> const   to(c.N * c.C);
     for (std::size_t i = 0; i < c.N * c.C; ++i) from.get()[i] = static_cast<From>(normal(i));
-    stream(state, c, (sizeof(From) + sizeof(To)) * c.elements(),
-           [&] { kernel::convert(std::span<From const>(from.get(), c.N * c.C), std::span<To>(to.get(), c.N * c.C)); });
+    stream(state, c, (sizeof(From) + sizeof(To)) * c.elements(), [&] {
+        runtime::parallel_for(c.N, c.C, [&](std::size_t n) {
+            kernel::convert_block(std::span<From const>(from.get() + n * c.C, c.C), std::span<To>(to.get() + n * c.C, c.C));
+        });
+    });
 }
 
 void add(std::string const& name, void (*run)(State&, Case const&), Case const& c) {

@@ -116,7 +116,6 @@
 #include "lockstep/kernel/arch/tiles_weight_grad.hpp"
 #include "lockstep/kernel/attention.hpp"
 #include "lockstep/kernel/attention_shape.hpp"
-#include "lockstep/kernel/bits.hpp"
 #include "lockstep/kernel/checksum.hpp"
 #include "lockstep/kernel/convert.hpp"
 #include "lockstep/kernel/cross_entropy.hpp"

@@ -51,7 +51,7 @@ TEST_CASE("fills and NaN") {
     test::with_each_isa([&](kernel::Isa) { kernel::add(x.view(), y.view()); });
     CHECK(std::isnan(y(1, 19)));
     CHECK(y(1, 18) == 6.0f);
-    kernel::fill_zero(x.view().row(1));
+    kernel::fill(x.view().row(1), 0.0f);
     CHECK(x(1, 0) == 0.0f);
     CHECK(x(1, 19) == 0.0f);
     CHECK(x.padding_is_untouched());
@@ -68,7 +68,7 @@ TEST_CASE("sums are the same on any number of threads, shapes are checked, empty
     CHECK_THROWS_WITH_AS(kernel::add(two.view(), three.view()), "add: y must be 2 x 3, found 3 x 3", Error);
     CHECK_THROWS_WITH_AS(kernel::copy(three.view(), two.view()), "copy: y must be 3 x 3, found 2 x 3", Error);
     kernel::add(none.view(), none.view());
-    kernel::fill_zero(std::span<float>{});
+    kernel::fill(std::span<float>{}, 0.0f);
 }
 
 }  // namespace elementwise_test

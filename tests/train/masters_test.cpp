@@ -59,4 +59,16 @@ TEST_CASE("running means without a gradient end at zero") {
     decay_to_zero<precision::Bf16, optim::Bf16State<optim::AdamW>>(least, least);
 }
 
+TEST_CASE("discarded gradients are zero") {
+    using Bound = parallel::Single::Bound<precision::Fp32, tensor::ArenaStorage>;
+    std::vector<state::Unit> units(1);
+    nn::Declaration          declaration(units[0], {});
+    declaration.matrix("w", 3, 20000, {0, 0.02f});
+    Bound                                                        bound({}, units, {});
+    Masters<precision::Fp32, optim::AdamW, tensor::ArenaStorage> masters(units, {bound.owned(0)}, {});
+    std::ranges::fill(bound.owned(0).gradients, 1.0f);
+    runtime::Threads(2).run([&] { masters.discard_gradients(); });
+    CHECK(std::ranges::all_of(bound.owned(0).gradients, [](float x) { return x == 0.0f; }));
+}
+
 }  // namespace masters_test

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 
-#include "lockstep/kernel/bits.hpp"
 #include "lockstep/kernel/mixed_sum.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
 
@@ -20,8 +19,7 @@ std::uint64_t checksum(std::span<T> values, std::uint64_t first_index) {
     std::atomic<std::uint64_t> total{0};
     runtime::parallel_for((values.size() + block - 1) / block, 4 * block, [&](std::size_t b) {
         std::size_t const begin = b * block, count = std::min(block, values.size() - begin);
-        using Word = decltype(bits_of(values[0]));
-        total.fetch_add(mixed_sum<Word>(std::as_bytes(values.subspan(begin, count)), first_index + begin),
+        total.fetch_add(mixed_sum(sizeof(T), std::as_bytes(values.subspan(begin, count)), first_index + begin),
                         std::memory_order_relaxed);  // in any order: integers
     });
     return total.load();

@@ -1,7 +1,6 @@
 #pragma once
 // Conversion between element types, rounding to nearest even. NaN stays NaN, infinities stay.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstring>
@@ -11,7 +10,6 @@
 #include "lockstep/kernel/arch/simd_convert.hpp"
 #include "lockstep/kernel/isa.hpp"
 #include "lockstep/kernel/shape.hpp"
-#include "lockstep/runtime/parallel_for.hpp"
 
 namespace lockstep::kernel {
 
@@ -24,18 +22,6 @@ void convert_block(std::span<From> from, std::span<To> to) {
     } else {
         with_arch([&](auto tag) { arch::convert_block(tag, from.data(), to.data(), from.size()); });
     }
-}
-
-/// to[i] = from[i] in parallel.
-template <class From, precision::compute_element To>
-void convert(std::span<From> from, std::span<To> to) {
-    require_extent("convert", "elements to write", to.size(), from.size());
-    constexpr std::size_t block = 16384;
-    runtime::parallel_for((from.size() + block - 1) / block, block, [&](std::size_t b) {
-        std::size_t const begin = b * block;
-        std::size_t const count = std::min(block, from.size() - begin);
-        convert_block(from.subspan(begin, count), to.subspan(begin, count));
-    });
 }
 
 }  // namespace lockstep::kernel

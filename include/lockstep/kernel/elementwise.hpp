@@ -49,9 +49,4 @@ void fill(std::span<T> values, T value) {
     });
 }
 
-template <precision::compute_element T>
-void fill_zero(std::span<T> values) {
-    fill(values, T{});
-}
-
 }  // namespace lockstep::kernel

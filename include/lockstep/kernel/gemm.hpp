@@ -95,7 +95,7 @@ void gemm_weight_grad(View<DY, 2>      dy,  // (N,M)
             ",", x.extent(1), "), dw [", dw.rows(), ",", dw.columns(), "]");
 #if LOCKSTEP_TILES
     if constexpr (detail::each_is<precision::bfloat16, DY, X> && std::same_as<G, float>)
-        if (uses_tiles() && dw.map.panel_rows() == 32 && dw.map.tile_columns() == 32 && dw.map.order() == state::TileOrder::rows)
+        if (uses_tiles() && arch::in_blocks(dw.map, state::TileOrder::rows))
             return gemm_weight_grad(arch::tiles{}, View<DY const, 2>(dy), View<X const, 2>(x), dw, db);
 #endif
     if (dw.rows() != 0 && dw.columns() != 0) with_arch([&](auto arch) { gemm_weight_grad(arch, dy, x, dw); });

@@ -119,7 +119,7 @@ void head_loss_backward(View<T, 2>                    h,             // (N,C)
 #if LOCKSTEP_TILES
         if constexpr (std::same_as<T, precision::bfloat16>)
             if (storage.tiles) {
-                require(dw.map.panel_rows() == 32 && dw.map.tile_columns() == 32 && dw.map.order() == state::TileOrder::rows,
+                require(arch::in_blocks(dw.map, state::TileOrder::rows),
                         "head_loss_backward: dw in tiles of 32 x 32 expected beside a packed weight");
                 return arch::head_loss_backward(arch::tiles{}, x, arch::ForwardWeights(w), arch::InputGradWeights(w_input_grad), y, scale,
                                                 losses, log_sums, dw, dx, reinterpret_cast<T*>(memory.data()));

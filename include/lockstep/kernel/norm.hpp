@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,6 @@
 
 #include "lockstep/core/assertion.hpp"
 #include "lockstep/core/exact_sum.hpp"
-#include "lockstep/kernel/bits.hpp"
 #include "lockstep/precision/mixed.hpp"
 #include "lockstep/runtime/parallel_for.hpp"
 #include "lockstep/runtime/scratch.hpp"
@@ -47,7 +47,7 @@ void add_float_squares(T const* values, std::size_t count, ExactSum& total) noex
     constexpr std::size_t                              tables = 2;  // neighbours often share an exponent: let them not wait for each other
     std::array<std::array<std::uint64_t, 256>, tables> bins{};
     for (std::size_t i = 0; i < count; ++i) {
-        std::uint32_t const bits     = bits_of(static_cast<float>(values[i]));
+        std::uint32_t const bits     = std::bit_cast<std::uint32_t>(static_cast<float>(values[i]));
         std::uint32_t const exponent = bits >> 23 & 0xFFu;
         std::uint64_t const mantissa = (bits & 0x7FFFFFu) | (exponent != 0 ? 0x800000u : 0u);
         bins[i % tables][exponent] += exponent != 0xFF ? mantissa * mantissa : 1;

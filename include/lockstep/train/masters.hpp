@@ -11,6 +11,7 @@
 #include "lockstep/kernel/checksum.hpp"
 #include "lockstep/kernel/convert.hpp"
 #include "lockstep/kernel/denormals.hpp"
+#include "lockstep/kernel/elementwise.hpp"
 #include "lockstep/kernel/norm.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/optim/groups.hpp"
@@ -133,7 +134,7 @@ public:
 
     /// Clears the gradients of a step that is not applied.
     void discard_gradients() {
-        for (Owned& part : owned_) std::fill(part.gradients.begin(), part.gradients.end(), Master{});
+        for (Owned& part : owned_) kernel::fill(part.gradients, Master{});
     }
 
 private:

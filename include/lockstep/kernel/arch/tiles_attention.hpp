@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "lockstep/core/assertion.hpp"
 #include "lockstep/kernel/arch/tags.hpp"
 #include "lockstep/kernel/arch/tiles_attention_forward_pass.hpp"
 #include "lockstep/kernel/attention_shape.hpp"
@@ -28,11 +27,6 @@ concept bfloat16_readable = std::same_as<std::remove_const_t<T>, precision::bflo
 inline constexpr std::size_t tile_head_size = 128;
 
 namespace detail {
-
-inline void require_head_size(AttentionShape s) {
-    require(s.head_size <= tile_head_size, "attention: the tile kernels take heads of at most ", tile_head_size, " elements, found ",
-            s.head_size);
-}
 
 template <bfloat16_readable X>
 HeadRows head_rows(AttentionShape s, tensor::View<X, 2> x, std::size_t b, std::size_t column) noexcept {
@@ -52,7 +46,8 @@ constexpr std::size_t product_cost(AttentionShape s, std::size_t queries, std::s
 
 }  // namespace detail
 
-/// Heads of up to 128 elements. Scores, softmax and sums are fp32; the weights are rounded to bfloat16 before they meet the values.
+/// Heads of up to `tile_head_size` elements. Scores, softmax and sums are fp32; the weights are rounded to bfloat16 before they meet the
+/// values.
 template <bfloat16_readable X>
 void attention_forward(tiles, AttentionShape s, tensor::View<X, 2> qkv,  // (B*T, (H+2K)*D)
                        tensor::View<precision::bfloat16, 2> out,         // (B*T, H*D)
@@ -65,8 +60,7 @@ void attention_forward(tiles, AttentionShape s, tensor::View<X, 2> qkv,  // (B*T
     std::size_t const     blocks = (s.sequence + head_block - 1) / head_block;
     std::size_t const     span   = std::max(std::min(blocks, least), blocks / ((enough + heads - 1) / heads));
     std::size_t const     parts  = (blocks + span - 1) / span;
-    detail::require_head_size(s);
-    auto const cost = detail::product_cost(s, std::min(s.sequence, span * head_block), 2);
+    auto const            cost   = detail::product_cost(s, std::min(s.sequence, span * head_block), 2);
     runtime::parallel_for(heads * parts, cost, [&](std::size_t index) {
         std::size_t const b = index / parts / s.heads, h = index / parts % s.heads;
         std::size_t const begin = (parts - 1 - index % parts) * span;  // the longest first

@@ -41,7 +41,6 @@ void attention_backward(tiles, AttentionShape s, tensor::View<X, 2> qkv,  // (B*
                         tensor::View<precision::bfloat16, 2> dqkv,        // (B*T, (H+2K)*D) overwritten
                         AttentionDropout const&              dropout) {
     if (s.rows() == 0) return;
-    detail::require_head_size(s);
     runtime::parallel_for(s.batch * s.kv_heads, s.group() * detail::product_cost(s, s.sequence, 5), [&](std::size_t index) {
         std::size_t const  b = index / s.kv_heads, g = index % s.kv_heads, row = b * s.sequence;
         BackwardKeys const keys{detail::head_rows(s, qkv, b, s.key_column(g)),     detail::head_rows(s, qkv, b, s.value_column(g)),

@@ -14,6 +14,11 @@ namespace lockstep::kernel::arch {
 
 using tensor::View;
 
+/// True where a matrix lies in tiles of 32 x 32 whose elements follow each other in this order.
+inline bool in_blocks(state::MatrixMap const& map, state::TileOrder order) noexcept {
+    return map.order() == order && map.panel_rows() == block_size && map.tile_columns() == block_size;
+}
+
 /// A weight [rows, columns] in tiles of 32 x 32: panels of 32 rows, each with its tiles one after another. The kind says which order inside
 /// a tile is meant, see state::TileOrder.
 template <state::TileOrder order>
@@ -23,9 +28,7 @@ struct PackedWeights {
 
     std::size_t tiles_across() const noexcept { return (columns + block_size - 1) / block_size; }
 
-    static bool fits(state::MatrixMap const& map) noexcept {
-        return map.order() == order && map.panel_rows() == block_size && map.tile_columns() == block_size;
-    }
+    static bool fits(state::MatrixMap const& map) noexcept { return in_blocks(map, order); }
     explicit PackedWeights(state::Matrix<bfloat16 const> w) : data(w.data), rows(w.rows()), columns(w.columns()) {
         require(fits(w.map), "gemm: a packed copy of the weight expected");
     }
