@@ -168,7 +168,8 @@ void attention_forward(arch::simd, AttentionShape s, tensor::View<X, 2> qkv, ten
                        AttentionDropout const& dropout) {
     detail::DropFactor const factor(dropout);
     std::size_t const        blocks = (s.sequence + detail::query_span - 1) / detail::query_span;
-    runtime::parallel_for(s.batch * s.heads * blocks, detail::query_span * s.sequence * s.head_size / 8, [&](std::size_t block) {
+    std::size_t const        span   = std::min(s.sequence, detail::query_span);
+    runtime::parallel_for(s.batch * s.heads * blocks, span * s.sequence * s.head_size / 8, [&](std::size_t block) {
         std::size_t const head = block / blocks;
         detail::forward_block(s, qkv, out, lse, dropout, factor, head / s.heads, head % s.heads,
                               (blocks - 1 - block % blocks) * detail::query_span);  // the longest first
