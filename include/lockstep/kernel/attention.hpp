@@ -20,6 +20,7 @@ namespace lockstep::kernel {
 
 /// Element types are those of precision::compute_element; scores, softmax and sums are in accumulator<X>. `out` may not overlap qkv.
 /// Each output is computed in an order that depends on T, D and H/K only, so not on threads nor on the place of a sequence in the batch.
+/// Heads above 128 elements leave the tiles: they are computed in vectors, whatever their type. Shapes that do not fit are errors.
 template <class X, class Y, class L>
 void attention_forward(AttentionShape shape, tensor::View<X, 2> qkv,  // (B*T, (H+2K)*D)
                        tensor::View<Y, 2>      out,                   // (B*T, H*D)

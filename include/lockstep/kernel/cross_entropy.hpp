@@ -1,6 +1,7 @@
 #pragma once
 // Cross entropy over rows of logits, forward beside backward.
-// Legend: N rows (tokens), V vocabulary, Vp vocabulary with padding. Columns from V on never enter, and their gradient is zero.
+// Legend: N rows (tokens), V vocabulary, Vp vocabulary with padding. Columns from V on never enter, and their gradient is zero. Shapes that
+// do not fit are errors; a label that is neither ignored nor in the vocabulary is an input error that names it and its position.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,7 @@
 #pragma once
 // Embedding of tokens and of their positions, forward beside backward.
 // Legend: N tokens of the batch, T tokens of a sequence, C channels, V vocabulary. The matrices may have any layout.
+// Shapes that do not fit are errors; a token outside the vocabulary is an input error that names it and its position.
 
 #include <algorithm>
 #include <cstddef>

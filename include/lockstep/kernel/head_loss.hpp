@@ -1,6 +1,7 @@
 #pragma once
 // Projection to the vocabulary and cross entropy in one: logits h W^T, loss = -log(softmax(logits)[label]). Forward beside backward, in
-// chunks of tokens, so that the logits of a large batch never exist at once.
+// chunks of tokens, so that the logits of a large batch never exist at once. Shapes that do not fit and too little memory are errors; a
+// label that is neither ignored nor in the vocabulary is an input error that names it and its position.
 // Legend: N tokens, R tokens of a chunk, C channels, V vocabulary, S elements from a row of logits to the next.
 
 #include <cstddef>
