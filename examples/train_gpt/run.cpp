@@ -186,8 +186,8 @@ int common_signal(ls::comm::Communicator const& world) {
     return static_cast<int>(*std::max_element(signals.begin(), signals.end()));
 }
 
-/// Mean loss over all full windows of the held-out tokens; nothing where they have no valid label. It may
-/// take long: a checkpoint that is being written goes on, and where a signal ends the run there is no loss. Collective.
+/// Mean loss over all full windows of the held-out tokens; nothing where they have no valid label. It may take long: a checkpoint that is
+/// being written goes on, and where a signal ends the run there is no loss. Collective.
 std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const& world, ls::data::EvaluationWindows& windows,
                                Saving& saving) {
     ls::ExactSum                                      loss;

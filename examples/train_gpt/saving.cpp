@@ -38,6 +38,11 @@ constexpr std::array<std::string_view, 17> of_results{"--resume",
                                                       "--max-skips",
                                                       "--check-replicas-every"};
 
+/// "version 5", "versions 5 to 9".
+std::string versions(std::vector<std::uint64_t> const& list) {
+    return list.size() == 1 ? ls::sentence("version ", list.front()) : ls::sentence("versions ", list.front(), " to ", list.back());
+}
+
 }  // namespace
 
 Configuration saved_configuration(Settings const& settings, std::uint64_t data_checksum) {
@@ -89,13 +94,12 @@ public:
           checkpoints_(trainer, {.directory = settings.save, .keep = settings.keep}) {}
 
     void tell(std::function<void(std::string const&)> say) {
-        say_                = std::move(say);
-        auto const& strange = checkpoints_.strange();
+        say_               = std::move(say);
+        auto const strange = checkpoints_.strange();
         if (strange.empty()) return;
-        bool const one = strange.size() == 1;
-        say_(ls::sentence("--save ", directory_, " holds version", one ? " " : "s ", strange.front(),
-                          one ? "" : ls::sentence(" to ", strange.back()), " of a run that this one does not continue: ",
-                          one ? "it stays" : "they stay", " until this one saves the same, and `latest` will name this one's"));
+        say_(ls::sentence("--save ", directory_, " holds ", versions(strange),
+                          " of a run that this one does not continue: ", strange.size() == 1 ? "it stays" : "they stay",
+                          " until this one saves the same, and `latest` will name this one's"));
     }
 
     void go_on() {
@@ -156,9 +160,8 @@ private:
             say_(ls::sentence("saved ", result->place.string()));
         }
         if (!left_out_.empty())
-            say_(ls::sentence(left_out_.size() == 1 ? "version " : "versions ", left_out_.front(),
-                              left_out_.size() == 1 ? " was" : ls::sentence(" to ", left_out_.back(), " were"), " not saved: version ",
-                              result->version, " was still being written"));
+            say_(ls::sentence(versions(left_out_), left_out_.size() == 1 ? " was" : " were", " not saved: version ", result->version,
+                              " was still being written"));
         left_out_.clear();
     }
 

@@ -25,9 +25,8 @@
 
 namespace lockstep::data {
 
-/// Read-only and cheap to copy: slices share the file or the memory of the
-/// whole. Positions are 64-bit. A file that has become shorter is an input
-/// error where it is read.
+/// Read-only and cheap to copy: slices share the file or the memory of the whole. Positions are 64-bit. A file that has become shorter
+/// is an input error where it is read.
 class Tokens {
 public:
     /// `.bin` is an llm.c shard, anything else is text: one byte, one token.
@@ -88,9 +87,8 @@ public:
         return id;
     }
 
-    /// The ids from `begin` on, as many as `out` holds. An id beyond 2^31 - 1 is
-    /// an input error, and so is one that is not below what `check_vocabulary`
-    /// has found all to be below: the file has changed since.
+    /// The ids from `begin` on, as many as `out` holds. An id beyond 2^31 - 1 is an input error, and so is one that is not below what
+    /// `check_vocabulary` has found all to be below: the file has changed since.
     void copy(std::size_t begin, std::span<std::int32_t> out) const {
         require(begin <= size_ && out.size() <= size_ - begin, "data ", name(), ": expected a range within ", size_, " tokens, found ",
                 begin, " to ", begin + out.size());
@@ -107,8 +105,7 @@ public:
         }
     }
 
-    /// A number that changes with any byte and with the order of bytes. Reads
-    /// everything once.
+    /// A number that changes with any byte and with the order of bytes. Reads everything once.
     std::uint64_t checksum() const {
         std::uint64_t sum = size_ * width_;
         for_blocks(0, size_, [&](std::size_t, auto const& ids) {
@@ -133,8 +130,7 @@ public:
         return part;
     }
 
-    /// Every id must be below `vocabulary`; the error names file, position in it,
-    /// and id. Reads everything once.
+    /// Every id must be below `vocabulary`; the error names file, position in it, and id. Reads everything once.
     void check_vocabulary(std::size_t vocabulary) const {
         if (width_ == 2 && vocabulary > 65536)
             input_error("data ", name(), ": expected 4-byte ids for a vocabulary of ", vocabulary,
@@ -206,8 +202,7 @@ private:
         return Tokens(source, {width, 0}, source->owned.size());
     }
 
-    /// Calls visit(position, ids) for the tokens [begin, end), block after block.
-    /// // (at most block)
+    /// Calls visit(position, ids) for the tokens [begin, end), block after block. // (at most block)
     template <class Visit>
     void for_blocks(std::size_t begin, std::size_t end, Visit const& visit) const {
         if (width_ == 1) return for_blocks_of<std::uint8_t>(begin, end, visit);
@@ -236,8 +231,7 @@ private:
     std::size_t                   offset_ = 0;  // of the slice in its source, in tokens
 };
 
-/// A training part and the part that is held out for validation: the last
-/// `fraction` of the tokens.
+/// A training part and the part that is held out for validation: the last `fraction` of the tokens.
 struct Split {
     Tokens train, held_out;
 };

@@ -13,6 +13,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -93,11 +94,15 @@ void on_first_rank_at_length(Ranks& ranks, Body&& body) {
     Failure           failure;
     std::atomic<bool> done{ranks.rank() != 0};
     std::jthread      thread;
-    if (ranks.rank() == 0)
-        thread = std::jthread([&] {
-            failure = Failure::of(body);
-            done    = true;
-        });
+    auto const        work = [&] {
+        failure = Failure::of(body);
+        done    = true;
+    };
+    try {
+        if (ranks.rank() == 0) thread = std::jthread(work);
+    } catch (std::system_error const&) {  // no other thread is to be had: the ranks wait as long as they may
+        work();
+    }
     auto const all_done = [&] { return std::ranges::all_of(ranks.gather_values(done ? 1 : 0), [](auto word) { return word != 0; }); };
     for (std::chrono::milliseconds pause{1}; !all_done(); pause = std::min(2 * pause, std::chrono::milliseconds(50)))
         std::this_thread::sleep_for(pause);
