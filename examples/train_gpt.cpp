@@ -124,13 +124,14 @@ int main(int argc, char** argv) try {
     std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
     catch_stop_signals();
     static_cast<void>(lockstep::kernel::isa());  // asks for the tile unit before somebody installs a small signal stack
-    lockstep::comm::Environment mpi(argc, argv);
+    Settings                    settings;
+    lockstep::Failure const     wrong_flags = lockstep::Failure::of([&] { settings = parse(argc, argv); });
+    lockstep::comm::Environment mpi(argc, argv, settings.parallel.timeout);
     return mpi.run([&] {
         using lockstep::Setting;
-        Settings settings;
-        int      code = 0;
+        int code = 0;
         lockstep::agree(mpi.world(), std::vector<Setting>{{"lockstep", LOCKSTEP_VERSION}}, "start the same program on all ranks");
-        lockstep::together(mpi.world(), [&] { settings = parse(argc, argv); });
+        lockstep::share_failure(mpi.world(), wrong_flags);
         auto const        world  = mpi.world().with_timeout(settings.parallel.timeout);
         std::string const advice = "give all ranks the same flags";
         lockstep::agree(world, std::vector<Setting>{{"--help", settings.help.empty() ? "not been asked" : "been asked"}}, advice);
@@ -142,11 +143,6 @@ int main(int argc, char** argv) try {
             complete(settings, world);
             int const here = world.node().size();
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
-            if (!settings.metrics.empty()) {  // those of an earlier run tell why it ended
-                auto const      events = last_events_file(settings, world.rank());
-                std::error_code ignored;
-                std::filesystem::rename(events, events.string() + ".old", ignored);
-            }
             bool left      = false;  // last events
             mpi.last_words = [&, rank = world.rank()] {
                 leave_last_events(settings, rank);

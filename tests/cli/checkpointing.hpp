@@ -90,6 +90,12 @@ public:
     void signal(int rank, int number) const {
         if (pid_t const process = process_of(rank); process != 0) ::kill(process, number);
     }
+    /// 0 where the run has ended.
+    pid_t process_of(int rank) const {
+        std::string pid;
+        while (!over_ && !(pid = read_all(pid_file(rank))).ends_with('\n')) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        return pid.ends_with('\n') ? std::stoi(pid) : 0;
+    }
     /// As a batch system does it; ranks are children of a proxy of the launcher's.
     void signal_launcher(int number) const {
         if (pid_t const process = process_of(0); process != 0) ::kill(parent_of(parent_of(process)), number);
@@ -109,12 +115,6 @@ public:
     }
 
 private:
-    /// 0 where the run has ended.
-    pid_t process_of(int rank) const {
-        std::string pid;
-        while (!over_ && !(pid = read_all(pid_file(rank))).ends_with('\n')) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        return pid.ends_with('\n') ? std::stoi(pid) : 0;
-    }
     static pid_t parent_of(pid_t process) {
         std::string const stat = read_all("/proc/" + std::to_string(process) + "/stat");  // "PID (NAME) STATE PPID ..."
         return std::stoi(stat.substr(stat.rfind(')') + 4));

@@ -1,5 +1,10 @@
 // A rank of a run that stops or dies: the job ends in time, says who and where, and leaves what each rank did last.
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <sstream>
+
 #include "checkpointing.hpp"
 
 namespace faults_test {
@@ -56,6 +61,60 @@ TEST_CASE("a rank that falls silent before the first step: the timeout holds fro
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(3 + 5));
     CHECK(count(ended.err, "rank 0: waited 3 s for ") == 1);
     CHECK(count(ended.err, "\n    rank 1: ") == 1);
+}
+
+TEST_CASE("a rank that never comes to MPI: the others wait for it as long as the timeout says") {
+    CheckpointPlace const place;
+    auto const            begin = std::chrono::steady_clock::now();
+    Ended const           ended = run_command(
+                  Words{LOCKSTEP_MPIEXEC, "-n", "1", LOCKSTEP_TRAIN_GPT} + place.steps(3) + Words{"--timeout", "3", ":", "-n", "1", "sleep", "60"},
+                  40);
+    CAPTURE(ended.err);
+    CHECK(ended.code == 3);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(3 + 5));
+    CHECK(count(ended.err, "rank 0: waited 3 s for MPI_Init_thread, which another rank has not joined or not ended\n") == 1);
+}
+
+/// Flips a bit of each copy of some bytes that a process may write. Returns how many there were.
+std::size_t flip_bit(pid_t process, std::string const& bytes) {
+    std::string const  proc = "/proc/" + std::to_string(process);
+    std::istringstream maps(read_all(proc + "/maps"));
+    int const          memory = ::open((proc + "/mem").c_str(), O_RDWR);
+    std::size_t        found  = 0;
+    std::vector<char>  held;
+    for (std::string line; memory >= 0 && std::getline(maps, line);) {  // "BEGIN-END rw-p ..."
+        std::size_t       dash  = 0;
+        std::size_t const begin = std::stoull(line, &dash, 16), end = std::stoull(line.substr(dash + 1), nullptr, 16);
+        if (line.find(" rw-p ") == line.npos || end - begin > std::size_t{1} << 30) continue;
+        held.resize(end - begin);
+        ssize_t const read = ::pread(memory, held.data(), held.size(), static_cast<off_t>(begin));
+        if (read <= 0) continue;
+        std::string_view const all(held.data(), static_cast<std::size_t>(read));
+        for (std::size_t at = all.find(bytes); at != all.npos; at = all.find(bytes, at + 1)) {
+            char const flipped = static_cast<char>(bytes[0] ^ 1);
+            found += ::pwrite(memory, &flipped, 1, static_cast<off_t>(begin + at)) == 1;
+        }
+    }
+    if (memory >= 0) ::close(memory);
+    return found;
+}
+
+TEST_CASE("a bit that flips in the memory of one rank is found at the next comparison of the replicas") {
+    for (char const* precision : {"fp32", "bf16"}) {
+        CheckpointPlace place;
+        place.flags.back() = "0";  // --lr: weights that stay as they are
+        Words const still{"--precision", precision};
+        run_well(2, place.steps(1) + still + Words{"--export", place.out});
+        std::string const embedding = Tensors(place.out + "/model.safetensors").data("transformer.wte.weight");
+
+        Background job(place.folder, 2, place.steps(1'000'000) + still + Words{"--check-replicas-every", "3", "--metrics", place.metrics});
+        REQUIRE(job.wait([&] { return count(read_all(place.metrics), "\n") >= 5; }));
+        REQUIRE(flip_bit(job.process_of(1), embedding.substr(0, 128)) > 0);
+        Ended const& ended = job.end();
+        CAPTURE(std::string(precision));
+        CHECK_MESSAGE(ended.code == 3, ended.err);
+        CHECK_MESSAGE(ended.err == "the ranks do not hold the same checksum of the parameters: rank 1 differs from rank 0\n", ended.err);
+    }
 }
 
 TEST_CASE("a rank that is killed: the launcher ends the job at once") {

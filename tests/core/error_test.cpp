@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <system_error>
+
 #include "lockstep/core/assertion.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace error_test {
 
@@ -29,6 +32,18 @@ TEST_CASE("an error is one sentence, and its fault is the exit code of who has t
     } catch (Error const& error) {
         CHECK(static_cast<int>(error.fault()) == 4);
     }
+}
+
+struct NoThread {
+    template <class Body>
+    explicit NoThread(Body&&) {
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    }
+};
+
+TEST_CASE("a thread that cannot be had is an error that says what it was for") {
+    CHECK_THROWS_WITH_AS(start_thread<NoThread>("to read batches ahead", [] {}),
+                         "expected another thread, to read batches ahead, found: Resource temporarily unavailable", Error);
 }
 
 TEST_CASE("an assertion speaks where its level is on, and a level includes those below") {

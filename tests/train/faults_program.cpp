@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -53,8 +54,11 @@ int train(comm::Environment& mpi, std::string_view policy) {
     TrainerOptions            options{.max_norm = 0, .threads = 1};
     options.strategy.timeout  = timeout;
     options.strategy.progress = policy == "thread" ? comm::Progress::thread : comm::Progress::inside;
-    Trainer<Faulty, precision::Fp32, optim::Sgd, Strategy> trainer({.layers = 3, .dim = 4, .vocab = 3, .sequence = 64}, optim::Sgd{}, world,
-                                                                   options);
+    using Trained             = Trainer<Faulty, precision::Fp32, optim::Sgd, Strategy>;
+    state::ModelSizes const sizes{.layers = 3, .dim = 4, .vocab = 3, .sequence = 64};
+    Trained                 trainer(sizes, optim::Sgd{}, world, options);
+    std::optional<Trained>  twin;
+    if (fault.what == "twin") twin.emplace(sizes, optim::Sgd{}, world, options);
 
     std::vector<std::int32_t> const tokens{world.rank()}, labels{1};
     data::Batch const               batch{
@@ -80,7 +84,12 @@ int train(comm::Environment& mpi, std::string_view policy) {
             std::vector<Range> const parts{{0, part}, {part, 2 * part}, {2 * part, 3 * part}};
             world.with_timeout(timeout).all_gather(all, parts);
         }
-        trainer.step(batch, 0.01);
+        if (fault.what == "apart" && step == 3) {
+            if (fault.here) std::this_thread::sleep_for(std::chrono::seconds(20));
+            world.with_timeout(timeout).gather_values(1);
+        }
+        if (twin) (fault.here ? trainer : *twin).step(batch, 0.01);
+        (fault.here && twin ? *twin : trainer).step(batch, 0.01);
     }
     return 0;
 }

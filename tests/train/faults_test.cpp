@@ -112,6 +112,18 @@ TEST_CASE("a rank that leaves out a step, or calls something else in its place")
     });
 }
 
+TEST_CASE("a rank that steps two trainers in another order") {
+    for_each_way([](std::string const& way) {
+        Run const ended = run(way + "twin");
+        CAPTURE(ended.output);
+        CHECK(ended.code == 3);
+        CHECK(ended.seconds < timeout + 5);
+        CHECK(ended.says("\n    rank 1: .*was last at another engine, with operation [0-9]+, the "));
+        CHECK_FALSE(ended.says("\n    rank 1: heard .*has (not )?joined it"));
+        CHECK(ended.says("rank 1: waited 1 s for the .*\n    rank [02]: .*was last at another engine"));
+    });
+}
+
 TEST_CASE("a rank that brings another size") {
     for_each_way([](std::string const& way) {
         Run const ended = run(way + "size");
@@ -119,6 +131,19 @@ TEST_CASE("a rank that brings another size") {
         CHECK(ended.code == 3);
         CHECK(ended.seconds < timeout + 5);
         CHECK(ended.says("rank [012]: .*(bytes|truncated)"));
+    });
+}
+
+TEST_CASE("a rank that leaves out a collective that no engine carries") {
+    for_each_way([](std::string const& way) {
+        Run const ended = run(way + "apart");
+        CAPTURE(ended.output);
+        CHECK(ended.code == 3);
+        CHECK(ended.seconds < timeout + 5);
+        CHECK(ended.says("rank [02]: waited 1 s for all_gather of 24 bytes, agreement ([0-9]+) of this rank, which rank 1 has not joined"));
+        CHECK(ended.says("\n    rank 1: .*has not joined it, its last one is agreement [0-9]+; " +
+                         std::string(way.find("thread") != way.npos ? "between two steps, version 2" : "")));
+        CHECK(ended.says("\n    rank [02]: (heard .* ago: )?has joined it; "));
     });
 }
 

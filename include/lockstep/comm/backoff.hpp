@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <thread>
 
@@ -10,6 +11,19 @@
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
+
+/// Which one of a rank's collectives: each engine counts those it was given, the process those of all ranks that no engine carries.
+/// A wait for something else has no number.
+struct CollectiveNumber {
+    std::uint64_t operation = 0;  // of the engine, from 1
+    std::uint64_t agreement = 0;  // without one, from 1
+
+    friend std::ostream& operator<<(std::ostream& out, CollectiveNumber const& number) {
+        if (number.operation != 0) out << ", operation " << number.operation << " of this rank";
+        if (number.agreement != 0) out << ", agreement " << number.agreement << " of this rank";
+        return out;
+    }
+};
 
 /// What this process knows of the other ranks, and they of it. One a process; empty where there is no environment with several ranks.
 struct OtherRanks {
@@ -20,7 +34,7 @@ struct OtherRanks {
         void (*attend)(void* object)                                                               = nullptr;
         void (*check)(void* object, Time since)                                                    = nullptr;
         bool (*one_has_failed)(void* object)                                                       = nullptr;
-        std::string (*give_up)(void* object, std::string const& sentence, std::uint64_t operation) = nullptr;
+        std::string (*give_up)(void* object, std::string const& sentence, CollectiveNumber number) = nullptr;
     };
     void* object = nullptr;
     Verbs verbs;
@@ -40,14 +54,14 @@ struct OtherRanks {
         Turn const turn;
         verbs.check(object, since);
     }
-    /// The report of a wait that took too long: the sentence, who is missing in the operation of that number (0 where it has none), and a
-    /// line for each rank. When this rank ends, the others learn that it has given up. Where another one has failed, that one is about to
-    /// say why and to end the job: it gets the time for it.
-    std::string give_up(std::string const& sentence, std::uint64_t operation) const {
+    /// The report of a wait that took too long: the sentence, who is missing in the collective of that number, and a line for each rank.
+    /// When this rank ends, the others learn that it has given up. Where another one has failed, that one is about to say why and to end
+    /// the job: it gets the time for it.
+    std::string give_up(std::string const& sentence, CollectiveNumber number) const {
         if (!known()) return sentence + ", " + somebody_is_missing;
         if (one_has_failed()) std::this_thread::sleep_for(std::chrono::seconds(3));
         Turn const turn;
-        return verbs.give_up(object, sentence, operation);
+        return verbs.give_up(object, sentence, number);
     }
 
     static constexpr std::chrono::milliseconds period{100};
@@ -104,9 +118,8 @@ public:
 
     /// The peer error of a wait that was too long: which rank waited for what, and what it knows of the others.
     template <class What>
-    [[noreturn]] void raise(std::size_t rank, What const& what, std::uint64_t number = 0) const {
-        std::string const which = number == 0 ? std::string() : sentence(", operation ", number, " of this rank");
-        std::string const all   = sentence("rank ", rank, ": waited ", seconds_, " s for ", what, which);
+    [[noreturn]] void raise(std::size_t rank, What const& what, CollectiveNumber number = {}) const {
+        std::string const all = sentence("rank ", rank, ": waited ", seconds_, " s for ", what, number);
         throw Error(Fault::peer, reports_ ? other_ranks.give_up(all, number) : all + ", " + OtherRanks::somebody_is_missing);
     }
 

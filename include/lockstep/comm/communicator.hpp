@@ -12,6 +12,7 @@
 #include "lockstep/comm/ordered_reduction.hpp"
 #include "lockstep/comm/progress_engine.hpp"
 #include "lockstep/comm/request.hpp"
+#include "lockstep/comm/within.hpp"
 #include "lockstep/core/assertion.hpp"
 
 namespace lockstep::comm {
@@ -89,7 +90,7 @@ public:
     // Collectives.
 
     Request start_barrier() const {
-        Request request(end_, "barrier", 1);
+        Request request = collective("barrier", 1, 0);
         if (size() > 1) request.add([&](MPI_Request* r) { return MPI_Ibarrier(end_.handle(), r); });
         return request;
     }
@@ -97,8 +98,9 @@ public:
 
     template <movable_target R>
     Request start_broadcast(R&& data, int root) const {
-        auto const bytes   = writable_bytes_of(data);
-        Request    request = open("broadcast", end_.chunks(bytes.size()), root, 0);
+        auto const bytes = writable_bytes_of(data);
+        require(root >= 0 && root < size(), "broadcast: rank ", root, " is not one of ", size());
+        Request request = collective("broadcast", end_.chunks(bytes.size()), bytes.size());
         if (size() > 1)
             for_chunks(bytes, [&](std::span<std::byte> chunk) {
                 request.add([&](MPI_Request* r) {
@@ -121,7 +123,7 @@ public:
         require(from.size() == to.size(), "all_reduce: sends ", from.size(), " elements, receives ", to.size());
         bool const in_place = from.data() == to.data();
         if (size() == 1 && !in_place) std::copy(from.begin(), from.end(), to.begin());
-        Request request(end_, "all_reduce", end_.chunks(to.size_bytes()));
+        Request request = collective("all_reduce", end_.chunks(to.size_bytes()), to.size_bytes());
         if (size() > 1)
             for_chunks(to, [&](std::span<T> chunk) {
                 void const* const source = in_place ? MPI_IN_PLACE : from.data() + (chunk.data() - to.data());
@@ -161,7 +163,7 @@ public:
         require(own.size() == out.size(), "reduce_scatter: the part of rank ", rank(), " has ", own.size(), " elements, `mine` has ",
                 out.size());
         bool const in_place = all.data() + own.begin == out.data();
-        Request    request(end_, "reduce_scatter", chunks);
+        Request    request  = collective("reduce_scatter", chunks, all.size_bytes());
         if (size() == 1) {
             if (!in_place) std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(own.begin), own.size(), out.begin());
             return request;
@@ -198,7 +200,7 @@ public:
         for (Range const& part : table)
             require(part.end <= std::ranges::size(data), "all_gather: a part ends at ", part.end, " of ", std::ranges::size(data),
                     " elements");
-        Request request(end_, "all_gather", exchange_chunks(end_, element, table));
+        Request request = collective("all_gather", exchange_chunks(end_, element, table), std::ranges::size(data) * element);
         exchange_parts(request, writable_bytes_of(data), element, table, Endpoint::first_reserved_tag);
         return request;
     }
@@ -262,10 +264,10 @@ public:
 private:
     template <class Make>
     Communicator derived(std::string_view name, Make const& make) const {
-        barrier();  // MPI makes groups in calls that block: none is entered that a rank may never come to
+        barrier();  // MPI makes groups in calls that block: none is entered that a rank has not come to
         Turn const turn;
         MPI_Comm   group = MPI_COMM_NULL;
-        check(make(&group), name, rank());
+        check(size() == 1 ? make(&group) : with_all_ranks(end_.timeout(), name, [&] { return make(&group); }), name, rank());
         Communicator result{Endpoint::adopt(group)};
         result.end_.set_chunk_bytes(end_.chunk_bytes());
         result.end_.set_timeout(end_.timeout());
@@ -276,6 +278,10 @@ private:
         require(peer >= 0 && peer < size(), name, ": rank ", peer, " is not one of ", size());
         require(tag >= 0 && tag < Endpoint::first_reserved_tag, name, ": tag ", tag, " is not below ", Endpoint::first_reserved_tag);
         return {end_, name, chunks};
+    }
+
+    Request collective(std::string_view name, std::size_t chunks, std::size_t bytes) const {
+        return {end_, Request::Name{.operation = name, .bytes = bytes, .agreement = end_.next_agreement()}, chunks};
     }
 
     /// Calls body(chunk) for pieces of at most chunk_bytes(), but at least one element.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "lockstep/comm/backoff.hpp"  // default_timeout
@@ -22,6 +23,9 @@ public:
         MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
         MPI_Comm_rank(communicator, &end.rank_);
         MPI_Comm_size(communicator, &end.size_);
+        int likeness = MPI_UNEQUAL;
+        MPI_Comm_compare(communicator, MPI_COMM_WORLD, &likeness);
+        end.has_all_ranks_ = likeness != MPI_UNEQUAL;
         return end;
     }
 
@@ -38,6 +42,11 @@ public:
     /// How long a wait for one of its operations may take, seconds.
     double timeout() const noexcept { return timeout_; }
     void   set_timeout(double seconds) noexcept { timeout_ = seconds; }
+
+    /// The number of a collective that begins, of those that no engine carries: the same on all ranks, since all begin the same ones.
+    /// 0 where not all ranks of the program take part.
+    std::uint64_t        next_agreement() const noexcept { return has_all_ranks_ && size_ > 1 ? ++agreements_ : 0; }
+    static std::uint64_t agreements() noexcept { return agreements_; }
 
     /// An operation of it was abandoned: its messages may still arrive. The communicator is never freed, so that MPI gives its number to
     /// no other one, which would take them for its own.
@@ -67,10 +76,13 @@ private:
     static constexpr std::size_t largest_chunk = std::size_t{1} << 30;
 
     std::shared_ptr<Handle const> handle_;
-    int                           rank_        = 0;
-    int                           size_        = 1;
-    std::size_t                   chunk_bytes_ = largest_chunk;
-    double                        timeout_     = default_timeout;
+    int                           rank_          = 0;
+    int                           size_          = 1;
+    bool                          has_all_ranks_ = false;  // of the program
+    std::size_t                   chunk_bytes_   = largest_chunk;
+    double                        timeout_       = default_timeout;
+
+    inline static std::atomic<std::uint64_t> agreements_{0};
 };
 static_assert(Endpoint::tag(Endpoint::channels - 1, Endpoint::Use::all_gather) <= 32767);
 

@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -20,6 +18,7 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/watchdog.hpp"
+#include "lockstep/comm/within.hpp"
 #include "lockstep/core/escape.hpp"
 
 namespace lockstep::comm {
@@ -33,8 +32,9 @@ namespace lockstep::comm {
 /// the last one, after `absence` where others may still do their part.
 class Environment {
 public:
-    Environment() { begin(nullptr, nullptr); }
-    Environment(int& argc, char**& argv) { begin(&argc, &argv); }
+    Environment() { begin(nullptr, nullptr, default_timeout); }
+    /// `timeout`: seconds that MPI may take to bring the ranks together. Where one of them never comes, MPI would wait for ever.
+    Environment(int& argc, char**& argv, double timeout = default_timeout) { begin(&argc, &argv, timeout); }
     Environment(Environment const&)            = delete;
     Environment& operator=(Environment const&) = delete;
     ~Environment() { end(); }
@@ -75,33 +75,37 @@ public:
     }
 
 private:
-    void begin(int* argc, char*** argv) {
+    void begin(int* argc, char*** argv, double timeout) {
         int initialized = 0, level = MPI_THREAD_SINGLE;
         MPI_Initialized(&initialized);
         ::setenv("HWLOC_HIDE_ERRORS", "2", 0);  // where there is no /sys, MPICH's hwloc says so on standard error, once a rank
         if (initialized)
             MPI_Query_thread(&level);
         else
-            check(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread", 0);
+            check(with_all_ranks(timeout + own_work, "MPI_Init_thread",
+                                 [&] { return MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level); }),
+                  "MPI_Init_thread", 0);
         owns_ = !initialized;
         if (owns_) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // MPICH reports errors of requests there
         if (level < MPI_THREAD_SERIALIZED)
             input_error("MPI was initialised with thread level ", level, ", expected MPI_THREAD_SERIALIZED, which is ",
                         MPI_THREAD_SERIALIZED);
-        world_ = Communicator{duplicate(MPI_COMM_WORLD)};
-        watchdog_.emplace(duplicate(MPI_COMM_WORLD), owns_);
+        world_ = Communicator{duplicate(MPI_COMM_WORLD, timeout)};
+        watchdog_.emplace(duplicate(MPI_COMM_WORLD, timeout), owns_);
         if (watchdog_->ranks() > 1)
             other_ranks = {this,
                            {.attend         = [](void* self) { static_cast<Environment*>(self)->watchdog_->attend(); },
                             .check          = [](void* self, Time since) { static_cast<Environment*>(self)->check_others(since); },
                             .one_has_failed = [](void* self) { return static_cast<Environment*>(self)->watchdog_->one_has_failed(); },
                             .give_up        = [](void* self, std::string const& sentence,
-                                          std::uint64_t number) { return static_cast<Environment*>(self)->give_up(sentence, number); }}};
+                                          CollectiveNumber number) { return static_cast<Environment*>(self)->give_up(sentence, number); }}};
     }
 
-    static Endpoint duplicate(MPI_Comm communicator) {
+    static constexpr double own_work = 4;  // seconds that MPI may need to start, however short the timeout is
+
+    static Endpoint duplicate(MPI_Comm communicator, double timeout) {
         MPI_Comm copy = MPI_COMM_NULL;
-        check(MPI_Comm_dup(communicator, &copy), "MPI_Comm_dup", 0);
+        check(with_all_ranks(timeout + own_work, "MPI_Comm_dup", [&] { return MPI_Comm_dup(communicator, &copy); }), "MPI_Comm_dup", 0);
         return Endpoint::adopt(copy);
     }
 
@@ -120,7 +124,7 @@ private:
             if (word.end == Watchdog::End::gave_up) {
                 gave_up_ = true;
                 throw Error(Fault::peer,
-                            sentence("rank ", rank, " has given up waiting, so does rank ", watchdog_->rank()) + watchdog_->report(0));
+                            sentence("rank ", rank, " has given up waiting, so does rank ", watchdog_->rank()) + watchdog_->report());
             }
             if (word.end == Watchdog::End::not_yet) continue;
             ++ended;
@@ -132,7 +136,7 @@ private:
                        ranks == 2 ? sentence("rank ", watchdog_->rank(), " waits") : std::string("others wait"), " for it");
     }
 
-    std::string give_up(std::string const& sentence, std::uint64_t number) {
+    std::string give_up(std::string const& sentence, CollectiveNumber number) {
         gave_up_                  = true;
         std::string const missing = watchdog_->missing(number);
         std::string const text    = sentence + ", " + missing + watchdog_->report(number);
@@ -176,8 +180,12 @@ private:
             return watchdog_->all_ended();
         };
         auto const deadline = std::chrono::steady_clock::now() + patience;
+        auto       asked    = std::chrono::steady_clock::now();
         for (Backoff backoff; !all_ended(); backoff.pause()) {
-            if (failed && std::chrono::steady_clock::now() > deadline) {
+            auto const now = std::chrono::steady_clock::now();
+            if (now - asked > std::chrono::seconds(1)) watchdog_->excuse(now - asked);  // the process did not run, as others perhaps
+            asked = now;
+            if (failed && now > deadline) {
                 if (!gave_up_) print(sentence, false);
                 abort_job(code);
             }
@@ -186,7 +194,7 @@ private:
                 Turn const turn;
                 print(lockstep::sentence("rank ", mine, ": has come to the end and waited ", static_cast<double>(silence.count()) / 1000,
                                          " s for rank ", lost, ", which says nothing") +
-                          watchdog_->report(0),
+                          watchdog_->report(),
                       false);
                 abort_job(static_cast<int>(Fault::peer));
             }
@@ -234,39 +242,14 @@ private:
             abort_job(static_cast<int>(error.fault()));
         }
         if (other_ranks.object == this) other_ranks = {};
-        world_                 = Communicator{Endpoint{}};
-        std::size_t const rank = watchdog_->rank();
+        world_ = Communicator{Endpoint{}};
         watchdog_.reset();
         std::optional<Silence> mute;
         if (failed_) mute.emplace();  // what is left of abandoned operations is known
-        finalize(rank);
-    }
-
-    /// MPI_Finalize may wait for ever: MPICH 4.0 with UCX over TCP does so now and then (mpich#6596). All ranks have said goodbye by then,
-    /// so nothing is lost when this one ends without it.
-    void finalize(std::size_t rank) const {
-        std::mutex              mutex;
-        std::condition_variable changed;
-        bool                    over = false;
-        auto const              wait = [&] {
-            std::unique_lock lock(mutex);
-            if (changed.wait_for(lock, std::chrono::seconds(10), [&] { return over; })) return;
-            std::fprintf(stderr, "rank %zu: everything is done, but MPI_Finalize does not end: this rank ends without it\n", rank);
-            std::fflush(nullptr);
-            std::_Exit(code_.value_or(static_cast<int>(Fault::peer)));
-        };
-        std::thread guard;
-        try {
-            guard = std::thread(wait);
-        } catch (std::system_error const&) {  // then nobody guards it
-        }
-        MPI_Finalize();
-        {
-            std::lock_guard const lock(mutex);
-            over = true;
-        }
-        changed.notify_one();
-        if (guard.joinable()) guard.join();
+        // It may wait for ever: MPICH 4.0 with UCX over TCP does so now and then (mpich#6596). All ranks have said goodbye by then, so
+        // nothing is lost when this one ends without it.
+        within(10, "everything is done, but MPI_Finalize does not end: this rank ends without it",
+               code_.value_or(static_cast<int>(Fault::peer)), MPI_Finalize);
     }
 
     bool         owns_       = false;

@@ -17,6 +17,7 @@
 #include "lockstep/comm/task.hpp"
 #include "lockstep/comm/whereabouts.hpp"
 #include "lockstep/comm/wire.hpp"  // Progress
+#include "lockstep/core/thread.hpp"
 #include "lockstep/observe/timeline.hpp"
 
 namespace lockstep::comm {
@@ -42,7 +43,8 @@ public:
             Turn const turn;
             log_.enter();
         }
-        if (policy() == Progress::thread) thread_ = std::thread([this, timeline = &observe::timeline()] { run(*timeline); });
+        if (policy() == Progress::thread)
+            thread_ = start_thread<std::thread>("to carry messages", [this, timeline = &observe::timeline()] { run(*timeline); });
     }
     ProgressEngine(ProgressEngine const&)            = delete;
     ProgressEngine& operator=(ProgressEngine const&) = delete;
@@ -176,7 +178,7 @@ private:
     std::exception_ptr late(Deadline const& deadline, Task const* task) noexcept {
         try {
             if (task == nullptr) task = first_issued();
-            if (task != nullptr) deadline.raise(settings_.rank, task->subject_, task->issued_as_);
+            if (task != nullptr) deadline.raise(settings_.rank, task->subject_, {.operation = task->issued_as_});
         } catch (...) {
             return std::current_exception();
         }

@@ -5,8 +5,10 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <ostream>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -39,25 +41,39 @@ void wait_or_abandon(Operation& operation) noexcept {
 }
 
 /// Waits for an operation as long as its endpoint allows. Raises a peer error that names it.
-template <class Operation>
-void wait_until_over(Operation& operation, Endpoint const& end, std::string_view name) {
+template <class Operation, class Name>
+void wait_until_over(Operation& operation, Endpoint const& end, Name const& name, CollectiveNumber number = {}) {
     if (operation.advance()) return;
     observe::Span const span(observe::Event::agreement);
     Deadline            deadline(end.timeout());
     for (Backoff backoff; !operation.advance(); backoff.pause())
-        if (deadline.passed()) deadline.raise(static_cast<std::size_t>(end.rank()), name);
+        if (deadline.passed()) deadline.raise(static_cast<std::size_t>(end.rank()), name, number);
 }
 
 /// A group of MPI requests that ends together: the chunks of one operation. Move-only; its destructor waits.
 /// The memory it reads and writes belongs to the caller until it is done.
 class [[nodiscard]] Request {
 public:
+    /// What a wait that does not end is reported as.
+    struct Name {
+        std::string_view operation = "";
+        std::size_t      bytes     = 0;  // of a collective, that this rank sends or receives, whichever is more
+        std::uint64_t    agreement = 0;  // the number of a collective
+
+        friend std::ostream& operator<<(std::ostream& out, Name const& name) {
+            out << name.operation;
+            return name.bytes == 0 ? out : out << " of " << name.bytes << " bytes";
+        }
+    };
+
     Request() = default;
 
     /// An operation without requests yet. No memory is allocated later if it never has more than `capacity` of them.
-    Request(Endpoint end, std::string_view operation, std::size_t capacity) : end_(std::move(end)), operation_(operation) {
+    Request(Endpoint end, Name name, std::size_t capacity) : end_(std::move(end)), name_(name) {
         if (capacity > few_.size()) many_.reserve(capacity);
     }
+    Request(Endpoint end, std::string_view operation, std::size_t capacity)
+        : Request(std::move(end), Name{.operation = operation}, capacity) {}
 
     Request(Request&& other) noexcept { take(other); }
     Request& operator=(Request&& other) noexcept {
@@ -81,7 +97,7 @@ public:
                 ++done_;
                 abandon();
             }
-            check(code, operation_, end_.rank());
+            check(code, name_.operation, end_.rank());
             if (flag == 0) return false;
             if (done_ < receives_) count_received(status);
         }
@@ -91,7 +107,7 @@ public:
 
     bool advance() { return test(); }
 
-    void wait() { wait_until_over(*this, end_, operation_); }
+    void wait() { wait_until_over(*this, end_, name_, {.agreement = name_.agreement}); }
 
     /// Takes back receives that nothing has arrived for and forgets the rest.
     void abandon() noexcept {
@@ -135,7 +151,7 @@ public:
         MPI_Request* const request = data() + count_;
         *request                   = MPI_REQUEST_NULL;
         Turn const turn;
-        check(start(request), operation_, end_.rank());
+        check(start(request), name_.operation, end_.rank());
         ++count_;
     }
 
@@ -153,7 +169,7 @@ private:
         std::size_t const received = received_;
         clear();
         if (received != expected)
-            peer_error("rank ", end_.rank(), ": ", operation_, " expected ", expected, " bytes, the other side sent ", received);
+            peer_error("rank ", end_.rank(), ": ", name_.operation, " expected ", expected, " bytes, the other side sent ", received);
     }
 
     void clear() noexcept {
@@ -162,22 +178,22 @@ private:
     }
 
     void take(Request& other) noexcept {
-        end_       = other.end_;
-        operation_ = other.operation_;
-        few_       = other.few_;
-        many_      = std::move(other.many_);
-        count_     = other.count_;
-        done_      = other.done_;
-        receives_  = other.receives_;
-        expected_  = other.expected_;
-        received_  = other.received_;
+        end_      = other.end_;
+        name_     = other.name_;
+        few_      = other.few_;
+        many_     = std::move(other.many_);
+        count_    = other.count_;
+        done_     = other.done_;
+        receives_ = other.receives_;
+        expected_ = other.expected_;
+        received_ = other.received_;
         other.clear();
     }
 
     void finish() noexcept { wait_or_abandon(*this); }
 
     Endpoint                   end_;
-    std::string_view           operation_ = "";
+    Name                       name_;
     std::array<MPI_Request, 4> few_{};
     std::vector<MPI_Request>   many_;  // used instead of few_ by operations of many chunks
     std::size_t                count_ = 0, done_ = 0, receives_ = 0;

@@ -86,6 +86,12 @@ public:
         return std::any_of(heard_.begin(), heard_.end(), [](Heard const& heard) { return heard.word.end == End::failed; });
     }
 
+    /// Nobody could be heard for so long.
+    void excuse(Clock::duration time) noexcept {
+        for (Heard& heard : heard_)
+            if (heard.at != Clock::time_point()) heard.at += time;
+    }
+
     /// The first of the ranks that have not ended and have said nothing for longer; this one where there is none.
     std::size_t silent_for_longer_than(std::chrono::milliseconds time) const {
         for (std::size_t other = 0; other < ranks(); ++other)
@@ -103,8 +109,8 @@ public:
         return all;
     }
 
-    /// Who is missing in the operation of that number, 0 where it has none: " which rank 1 has not joined".
-    std::string missing(std::uint64_t number) {
+    /// Who is missing in the collective of that number: "which rank 1 has not joined".
+    std::string missing(CollectiveNumber number) {
         listen();
         std::string       absent, elsewhere, silent;
         std::size_t       absents = 0, silents = 0;
@@ -114,11 +120,11 @@ public:
             if (!heard(other)) continue;
             Whereabouts const& where = of(other).where;
             bool const         quiet = silent_for(other) > quiet_after_;
-            bool const         gone  = number != 0 ? where.engine == 0 || (mine.same_engine(where) && !where.has_issued(number))
-                                                   : mine.agrees() && !quiet && !where.agrees();
+            bool const gone = number.operation != 0 ? where.engine == 0 || (mine.same_engine(where) && !where.has_issued(number.operation))
+                                                    : where.agreements < number.agreement;
             if (gone && ++absents <= most_named) absent += (absents > 1 ? ", " : "") + std::to_string(other);
-            if (number != 0 && other_in_place(mine, where, number) && elsewhere.empty())
-                elsewhere = sentence("in whose place rank ", other, " has issued ", where.operation(number));
+            if (other_in_place(mine, where, number.operation) && elsewhere.empty())
+                elsewhere = sentence("in whose place rank ", other, " has issued ", where.operation(number.operation));
             if (quiet && ++silents <= most_named) silent += (silents > 1 ? ", " : "") + std::to_string(other);
         }
         auto const named = [](std::size_t count, std::string const& list, char const* one, char const* several) {
@@ -127,14 +133,14 @@ public:
         if (!elsewhere.empty()) return elsewhere;
         if (absents != 0) return "which " + named(absents, absent, "has not joined", "have not joined");
         if (silents != 0) return "of which " + named(silents, silent, "is silent", "are silent");
-        bool all = number != 0;
+        bool all = number.operation != 0 || number.agreement != 0;
         for (std::size_t other = 0; other < ranks(); ++other)
-            all = all && (other == rank() || (heard(other) && mine.same_engine(of(other).where)));
+            all = all && (other == rank() || (heard(other) && (number.operation == 0 || mine.same_engine(of(other).where))));
         return all ? "which all ranks have joined and some have not ended" : OtherRanks::somebody_is_missing;
     }
 
-    /// A line a rank: whether it has joined that operation, and where it was when it was last heard.
-    std::string report(std::uint64_t number) {
+    /// A line a rank: whether it has joined that collective, and where it was when it was last heard.
+    std::string report(CollectiveNumber number = {}) {
         Whereabouts const mine = here();
         std::string       lines;
         for (std::size_t other = 0; other < ranks(); ++other) {
@@ -153,7 +159,7 @@ public:
                 lines += end == End::well     ? "has ended the program; "
                          : end == End::failed ? "has ended with an error; "
                                               : "has given up waiting; ";
-            if (number != 0 && where.engine != 0) lines += joined(mine, where, number) + "; ";
+            lines += joined(mine, where, number);
             lines += sentence(where);
         }
         return lines;
@@ -186,6 +192,7 @@ private:
     /// Where this rank is, or was when its last engine ended.
     Whereabouts const& here() {
         if (IssueLog const* const log = IssueLog::current()) here_ = log->read(observe::now());
+        here_.agreements = Endpoint::agreements();
         return here_;
     }
     static double rounded(double seconds) { return static_cast<double>(static_cast<std::int64_t>(seconds * 10)) / 10; }
@@ -206,11 +213,16 @@ private:
                !mine.operation(number).same(where.operation(number));
     }
 
-    static std::string joined(Whereabouts const& mine, Whereabouts const& where, std::uint64_t number) {
-        if (other_in_place(mine, where, number)) return sentence("has issued ", where.operation(number), " in its place");
-        if (where.has_issued(number)) return "has joined it";
-        if (where.issued == 0) return "has not joined it, nor any before";
-        return sentence("has not joined it, its last one is operation ", where.issued, ", ", where.operation(where.issued));
+    static std::string joined(Whereabouts const& mine, Whereabouts const& where, CollectiveNumber number) {
+        auto const [operation, agreement] = number;
+        if (operation != 0 ? where.engine == 0 : agreement == 0) return "";
+        if (operation != 0 && !mine.same_engine(where))
+            return sentence("was last at another engine, with operation ", where.issued, ", ", where.operation(where.issued), "; ");
+        if (other_in_place(mine, where, operation)) return sentence("has issued ", where.operation(operation), " in its place; ");
+        if (operation != 0 ? where.has_issued(operation) : where.agreements >= agreement) return "has joined it; ";
+        if (operation == 0) return sentence("has not joined it, its last one is agreement ", where.agreements, "; ");
+        if (where.issued == 0) return "has not joined it, nor any before; ";
+        return sentence("has not joined it, its last one is operation ", where.issued, ", ", where.operation(where.issued), "; ");
     }
 
     Endpoint            end_;

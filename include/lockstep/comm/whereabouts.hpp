@@ -45,8 +45,9 @@ struct Whereabouts {
     observe::Nanoseconds                    for_as_long = 0;  // as it has been in its span
     std::uint32_t                           index = 0, phase_index = 0;
     std::uint8_t                            event = 0, phase = 0;
-    std::uint16_t                           in_span = 0;
-    std::uint32_t                           engine  = 0;  // the how manieth of the rank; 0: it has none yet
+    std::uint16_t                           in_span    = 0;
+    std::uint32_t                           engine     = 0;  // the how manieth of the rank; 0: it has none yet
+    std::uint64_t                           agreements = 0;  // collectives of all ranks without an engine
 
     /// Numbers count within one engine: ranks at different ones, of two trainers, cannot be compared.
     bool same_engine(Whereabouts const& other) const noexcept { return engine == other.engine; }
@@ -54,8 +55,6 @@ struct Whereabouts {
     bool remembers(std::uint64_t number) const noexcept {  // the oldest place may just be written anew
         return number != 0 && has_issued(number) && number + remembered > issued + 1;
     }
-    /// It waits in a collective that has no number.
-    bool agrees() const noexcept { return in_span != 0 && static_cast<observe::Event>(event) == observe::Event::agreement; }
     IssuedOperation const& operation(std::uint64_t number) const noexcept { return last[number % remembered]; }
 
     void set(observe::Doing const& doing, observe::Nanoseconds now) noexcept {

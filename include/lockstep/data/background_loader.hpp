@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "lockstep/core/thread.hpp"
+
 namespace lockstep::data {
 
 /// Two slots: one is in use, the other is being filled. `fill(slot, index)` runs on the loader's thread, for index first, first + 1, ...;
@@ -19,9 +21,11 @@ template <class Slot, class Fill>
 class BackgroundLoader {
 public:
     BackgroundLoader(std::array<Slot, 2> slots, Fill fill, std::uint64_t first)
-        : slots_(std::move(slots)), fill_(std::move(fill)), filled_(first), taken_(first), thread_([this](std::stop_token stop) {
-              run(stop);
-          }) {}
+        : slots_(std::move(slots)),
+          fill_(std::move(fill)),
+          filled_(first),
+          taken_(first),
+          thread_(start_thread<std::jthread>("to read batches ahead", [this](std::stop_token stop) { run(stop); })) {}
     BackgroundLoader(BackgroundLoader const&)            = delete;
     BackgroundLoader& operator=(BackgroundLoader const&) = delete;
 

@@ -87,19 +87,20 @@ void on_first_rank(Ranks& ranks, Body&& body) {
     share_failure(ranks, ranks.rank() == 0 ? Failure::of(body) : Failure{}, false);
 }
 
-/// The same for what may last longer than ranks wait for each other, as files do: meanwhile they meet again and again. `body` runs in a
-/// thread of its own and talks to no other rank. Collective.
+namespace detail {
+
+/// Runs `body` in a thread of its own, if at all; meanwhile the ranks meet again and again. Collective.
 template <shows_words Ranks, class Body>
-void on_first_rank_at_length(Ranks& ranks, Body&& body) {
+Failure at_length(Ranks& ranks, bool here, Body& body) {
     Failure           failure;
-    std::atomic<bool> done{ranks.rank() != 0};
+    std::atomic<bool> done{!here};
     std::jthread      thread;
     auto const        work = [&] {
         failure = Failure::of(body);
         done    = true;
     };
     try {
-        if (ranks.rank() == 0) thread = std::jthread(work);
+        if (here) thread = std::jthread(work);
     } catch (std::system_error const&) {  // no other thread is to be had: the ranks wait as long as they may
         work();
     }
@@ -107,7 +108,20 @@ void on_first_rank_at_length(Ranks& ranks, Body&& body) {
     for (std::chrono::milliseconds pause{1}; !all_done(); pause = std::min(2 * pause, std::chrono::milliseconds(50)))
         std::this_thread::sleep_for(pause);
     if (thread.joinable()) thread.join();
-    share_failure(ranks, failure, false);
+    return failure;
+}
+
+}  // namespace detail
+
+/// `together`, or `on_first_rank`, for what may last longer than ranks wait for each other, as files do. `body` runs in a thread of its own
+/// and talks to no other rank. Collective.
+template <shows_words Ranks, class Body>
+void together_at_length(Ranks& ranks, Body&& body) {
+    share_failure(ranks, detail::at_length(ranks, true, body));
+}
+template <shows_words Ranks, class Body>
+void on_first_rank_at_length(Ranks& ranks, Body&& body) {
+    share_failure(ranks, detail::at_length(ranks, ranks.rank() == 0, body), false);
 }
 
 }  // namespace lockstep

@@ -1,0 +1,22 @@
+#pragma once
+// A thread that cannot be had is told by name.
+
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep {
+
+/// Starts a thread. Raises an input error that says what it was for where the system has none left.
+template <class Thread, class Body>
+Thread start_thread(std::string_view purpose, Body&& body) {
+    try {
+        return Thread(std::forward<Body>(body));
+    } catch (std::system_error const& error) {
+        input_error("expected another thread, ", purpose, ", found: ", error.code().message());
+    }
+}
+
+}  // namespace lockstep
