@@ -43,6 +43,7 @@ public:
     virtual void weights_changed()                                                                                       = 0;
     virtual void check_finite()                                                                                          = 0;
     virtual void check_replicas()                                                                                        = 0;
+    virtual void look_at_gradients()                                                                                     = 0;
     virtual std::vector<std::uint64_t> gather_values(std::uint64_t value)                                                = 0;
     virtual std::string_view           progress() const                                                                  = 0;
 

@@ -222,7 +222,7 @@ private:
         app_.add_option_function<std::string>(flag, assign, help)->type_name(type);
         said_.emplace_back(flag, say);
     }
-    static std::string quoted(std::string const& text) { return text.empty() ? "none" : ls::io::printable(text); }
+    static std::string quoted(std::string const& text) { return text.empty() ? "none" : ls::io::printable(text, text.size()); }
 
     void text(char const* flag, std::string& value, char const* help) {
         auto const assign = [flag, &value](std::string const& written) {

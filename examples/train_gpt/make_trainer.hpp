@@ -57,6 +57,7 @@ public:
     void                       weights_changed() override { trainer_.weights_changed(); }
     void                       check_finite() override { ls::check_finite(trainer_); }
     void                       check_replicas() override { trainer_.check_replicas(); }
+    void                       look_at_gradients() override { trainer_.look_at_gradients(); }
     std::vector<std::uint64_t> gather_values(std::uint64_t value) override { return trainer_.strategy().gather_values(value); }
     std::string_view           progress() const override { return trainer_.strategy().progress(); }
 

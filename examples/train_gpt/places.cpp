@@ -51,11 +51,13 @@ std::vector<Named> outputs(Settings const& settings) {
     return files;
 }
 
-/// The whole name of a file, links followed as far as they can be.
+/// The whole name of a file, links followed as far as they can be, also one to a file that is not there yet.
 fs::path whole_name(fs::path const& file) {
     std::error_code failed;
-    fs::path const  whole = fs::absolute(file, failed);
+    fs::path        whole = fs::absolute(file, failed);
     if (failed) return file.lexically_normal();
+    for (int links = 0; links < 40 && fs::is_symlink(fs::symlink_status(whole, failed)); ++links)
+        whole = whole.parent_path() / fs::read_symlink(whole, failed);
     fs::path const followed = fs::weakly_canonical(whole, failed);
     return failed ? whole.lexically_normal() : followed;
 }
@@ -71,7 +73,9 @@ bool same_file(fs::path const& a, fs::path const& b) {
 bool in_a_checkpoint(fs::path const& file, fs::path const& folder) {
     fs::path const    below = whole_name(file).lexically_relative(whole_name(folder));
     std::string const first = below.empty() ? std::string() : below.begin()->string();
-    return first == "latest" || first.starts_with("step-");
+    std::error_code   failed;
+    bool const        is_checkpoint = fs::exists(folder / "index.json", failed);  // the folder itself
+    return first == "latest" || first.starts_with("step-") || (is_checkpoint && !first.empty() && first != "..");
 }
 
 void check_own_files(Settings const& settings) {
@@ -86,6 +90,18 @@ void check_own_files(Settings const& settings) {
                 lockstep::input_error(output.what, " ", output.file.string(), ": expected a file of its own, found that of ", other.what);
         taken.push_back(output);
     }
+}
+
+/// Last events of an earlier run beside its metrics tell why it ended: they are kept under another name.
+void keep_last_events(fs::path const& metrics) {
+    std::string const     begin = metrics.filename().string() + ".rank", end = ".events.jsonl";
+    std::vector<fs::path> earlier;
+    std::error_code       failed;
+    fs::path const        folder = metrics.has_parent_path() ? metrics.parent_path() : ".";
+    for (auto at = fs::directory_iterator(folder, failed); !failed && at != fs::directory_iterator(); at.increment(failed))
+        if (std::string const name = at->path().filename().string(); name.starts_with(begin) && name.ends_with(end))
+            earlier.push_back(at->path());
+    for (fs::path const& events : earlier) fs::rename(events, events.string() + ".old", failed);
 }
 
 /// Tries whether weights can be written to the folder.
@@ -105,6 +121,7 @@ Places open_places(Settings const& settings) {
     for (std::string const& file : {settings.trace, settings.report})
         if (!file.empty()) lockstep::io::ReplacingFile const unfinished(file);
     auto const mode = settings.resume.empty() ? lockstep::report::FileMode::truncate : lockstep::report::FileMode::append;
+    if (!settings.metrics.empty()) keep_last_events(settings.metrics);
     if (!settings.metrics.empty()) places.metrics = std::make_unique<lockstep::report::MetricsFile>(settings.metrics, mode);
     return places;
 }

@@ -241,12 +241,16 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
     std::optional<RunData> opened;
     std::optional<Places>  places;
     Lost                   lost;
-    ls::together(world, [&] { opened = open_data(settings); });
-    RunData const&      data          = *opened;
-    std::uint64_t const data_checksum = data.train.checksum();
+    std::uint64_t          data_checksum = 0, held_out_checksum = 0;
+    ls::together_at_length(world, [&] {
+        opened            = open_data(settings);
+        data_checksum     = opened->train.checksum();
+        held_out_checksum = opened->held_out ? opened->held_out->checksum() : 0;
+    });
+    RunData const& data = *opened;
     ls::agree(world, data_checksum, ls::sentence("bytes of --data ", data.train.name()));
-    ls::agree(world, data.held_out ? data.held_out->checksum() : 0, "bytes that are held out");
-    if (!settings.init.empty())
+    ls::agree(world, held_out_checksum, "bytes that are held out");
+    if (!settings.init.empty() && settings.resume.empty())
         ls::together(world, [&] { ls::io::check_layers(settings.init, settings.sizes); });  // a model of many would be made in vain
     std::optional<ls::data::EvaluationWindows> windows;
     if (data.held_out)
@@ -274,13 +278,10 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
                                               .first_step   = position.next_sample / settings.global_batch});
 
     Configuration const configuration = saved_configuration(settings, data_checksum);
-    Saving              saving(settings, trainer, configuration);
+    Saving              saving(settings, trainer, configuration, resumed.run);
 
     Processor const processor = measure_processor(world, settings.threads, settings.precision);
-    ls::on_first_rank(world, [&] {
-        places.emplace(open_places(settings));
-        if (places->metrics && !settings.resume.empty()) places->metrics->write_resumed(trainer.version());
-    });
+    ls::on_first_rank(world, [&] { places.emplace(open_places(settings)); });
     std::ostream          silent(nullptr);
     ls::report::Terminal  terminal(rank == 0 ? std::cout : silent, trainer.version(), settings.steps, ls::report::standard_screen());
     Observed              observed(settings, world, trainer.units());
@@ -296,8 +297,23 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         if (std::string const changed = what_changed(resumed.configuration, configuration); !changed.empty())
             terminal.line("changed since it was saved: " + changed);
     }
+    if (std::size_t const windows_there = (data.train.size() - 1) / settings.sequence; windows_there < settings.global_batch)
+        terminal.line(ls::sentence("--data has ", windows_there, " sequences, fewer than --global-batch ", settings.global_batch,
+                                   ": a step sees some of them more than once"));
     saving.tell([&](std::string const& line) { terminal.line(line); });
 
+    if (!settings.resume.empty()) {
+        std::optional<double> val_loss;  // of an evaluation that was interrupted
+        if (windows && position.evaluation_due) {
+            saving_before_errors(saving, position, [&] { val_loss = evaluate(trainer, world, *windows, saving); });
+            position.evaluation_due = !val_loss && common_signal(world) != 0;
+            if (!position.evaluation_due) terminal.evaluation(trainer.version(), val_loss);
+        }
+        ls::on_first_rank(world, [&] {
+            if (places->metrics) places->metrics->write_resumed(trainer.version(), val_loss);
+        });
+        if (position.skipped_in_a_row != 0) trainer.look_at_gradients();
+    }
     double const           flops   = ls::plan::flops_per_token(settings.sizes, settings.sequence);
     ls::data::Batch const* batch   = nullptr;
     double                 fetched = 0;  // how long that took
@@ -314,6 +330,7 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
     ls::NonFinite first_seen;  // of the steps that were skipped in a row
     while (stopped == 0 && trainer.version() < settings.steps) {
         observed.begin_step(trainer.version() + 1);
+        if (settings.max_skips == 1) trainer.look_at_gradients();  // there is no second step that would tell the rank
         auto const           start  = Clock::now();
         ls::StepResult const result = trainer.step(*batch, settings.schedule(trainer.version()));
         double const         ms     = fetched + waited + ms_of(Clock::now() - start);
@@ -326,9 +343,10 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         if (position.skipped_in_a_row == 1 || result.nonfinite.in < first_seen.in) first_seen = result.nonfinite;
         saving_before_errors(saving, position, [&] {
             if (evaluates) line.val_loss = observed.beside_steps([&] { return evaluate(trainer, world, *windows, saving); });
+            position.evaluation_due = evaluates && !line.val_loss && common_signal(world) != 0;
             observed.end_step(result, line);
             terminal.step(line);
-            if (evaluates && (line.val_loss || common_signal(world) == 0)) terminal.evaluation(result.version, line.val_loss);
+            if (evaluates && !position.evaluation_due) terminal.evaluation(result.version, line.val_loss);
             if (places && places->metrics && !lost.written([&] { places->metrics->write(line); })) places->metrics.reset();
             auto const before = Clock::now();
             ls::together(world, fetch);

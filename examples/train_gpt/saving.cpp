@@ -86,12 +86,12 @@ bool weights_finite(AnyTrainer& trainer) {
 
 class Saving::Work {
 public:
-    Work(Settings const& settings, AnyTrainer& trainer, Configuration configuration)
+    Work(Settings const& settings, AnyTrainer& trainer, Configuration configuration, std::string const& run)
         : trainer_(trainer),
           directory_(settings.save),
           every_(settings.save_every),
           configuration_(std::move(configuration)),
-          checkpoints_(trainer, {.directory = settings.save, .keep = settings.keep}) {}
+          checkpoints_(trainer, {.directory = settings.save, .keep = settings.keep, .run = run}) {}
 
     void tell(std::function<void(std::string const&)> say) {
         say_               = std::move(say);
@@ -176,8 +176,8 @@ private:
     ls::Checkpoints<AnyTrainer>             checkpoints_;
 };
 
-Saving::Saving(Settings const& settings, AnyTrainer& trainer, Configuration configuration) {
-    if (!settings.save.empty()) work_ = std::make_unique<Work>(settings, trainer, std::move(configuration));
+Saving::Saving(Settings const& settings, AnyTrainer& trainer, Configuration configuration, std::string const& run) {
+    if (!settings.save.empty()) work_ = std::make_unique<Work>(settings, trainer, std::move(configuration), run);
 }
 Saving::~Saving() = default;
 

@@ -27,8 +27,9 @@ std::string what_changed(Configuration const& saved, Configuration const& now);
 /// Saves what --save, --save-every and --keep ask for.
 class Saving {
 public:
-    /// Makes the folder. One that cannot be made, or that another run saves to, is an input error. Collective.
-    Saving(Settings const& settings, AnyTrainer& trainer, Configuration configuration);
+    /// Makes the folder. One that cannot be made, or that another run saves to, is an input error. `run`: that is continued, empty where
+    /// none is. Collective.
+    Saving(Settings const& settings, AnyTrainer& trainer, Configuration configuration, std::string const& run);
     ~Saving();
 
     /// Who is told of every checkpoint that is complete. Standard error is told of every one that could not be written.

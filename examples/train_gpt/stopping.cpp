@@ -18,7 +18,7 @@ bool same_as_first(int number, bool from_launcher) {
     ::clock_gettime(CLOCK_MONOTONIC, &now);
     auto const later_ms = (now.tv_sec - first_time.tv_sec) * 1000 + (now.tv_nsec - first_time.tv_nsec) / 1'000'000;
     bool const at_once  = number == first_signal && later_ms < 300;
-    bool const two_ways = doubled == 0 && from_launcher != (first_from_launcher != 0) && later_ms < 2000;
+    bool const two_ways = number == first_signal && doubled == 0 && from_launcher != (first_from_launcher != 0) && later_ms < 2000;
     return at_once || two_ways;
 }
 

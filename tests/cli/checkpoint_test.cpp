@@ -1,9 +1,11 @@
 // Runs that end, are ended or are killed, and continue from what they saved: as if nothing had happened.
 
 #include <cstdlib>
+#include <span>
 #include <string_view>
 
 #include "checkpointing.hpp"
+#include "lockstep/io/checkpoint_reader.hpp"
 
 namespace checkpoint_test {
 
@@ -155,6 +157,45 @@ std::vector<Way> killed_ways() {
     return all;
 }
 
+/// All of its bytes have their checksums.
+void check_loads(std::string const& saved) {
+    namespace io = lockstep::io;
+    io::CheckpointReader reader(saved);
+    for (auto const& [name, tensor] : nlohmann::json::parse(read_all(reader.name())).at("tensors").items()) {
+        std::size_t elements = 1, read = 0;
+        for (auto const& extent : tensor.at("shape")) elements *= extent.get<std::size_t>();
+        lockstep::Range const whole{0, elements};
+        reader.read(name, std::span(&whole, 1), [&](lockstep::Range part, auto&&) { read += part.size(); });
+        CHECK(read == elements);
+    }
+}
+
+TEST_CASE("killed while a checkpoint is being written, the one before continues to the same weights") {
+    for (Way const& way : {ways[0], ways[2]}) {
+        CheckpointPlace place;
+        *(std::find(place.flags.begin(), place.flags.end(), "--dim") + 1) = "128";  // writing takes a while
+        Words const how  = place.steps(6) + Words{"--strategy", way.strategy, "--export", place.out};
+        Words const save = Words{"--save", place.saved, "--save-every", "2"};
+        run_well(way.ranks, how);
+        std::string const weights = place.exported();
+        bool              struck  = false;
+        for (int tries = 0; tries < 5 && !struck; ++tries) {
+            fs::remove_all(place.saved);
+            Background run(place.folder, way.ranks, how + save);
+            REQUIRE(run.wait([&] { return fs::exists(place.saved + "/step-0000000002"); }));
+            static_cast<void>(run.wait([&] { return !strangers(place.saved).empty(); }));
+            run.signal(way.ranks - 1, SIGKILL);
+            struck = run.end().code != 0 && !strangers(place.saved).empty();
+        }
+        CHECK(struck);
+        check_loads(place.saved);
+        fs::remove_all(place.out);
+        run_well(way.ranks, how + save + Words{"--resume", place.saved});
+        CHECK(place.exported() == weights);
+        CHECK(strangers(place.saved).empty());
+    }
+}
+
 TEST_CASE("killed at any moment, the newest complete checkpoint continues to the same weights") {
     std::uint32_t random = 1;
     auto const    below  = [&](std::uint32_t bound) {
@@ -178,7 +219,12 @@ TEST_CASE("killed at any moment, the newest complete checkpoint continues to the
             std::this_thread::sleep_for(std::chrono::milliseconds(below(30)));
             for (int rank = 0, all = below(3), one = below(static_cast<std::uint32_t>(way.ranks)); rank < way.ranks; ++rank)
                 if (all == 0 || rank == one) run.signal(rank, SIGKILL);
-            if (run.end().code != 0) {
+            Ended const& ended = run.end();
+            CHECK_MESSAGE(ended.code != 2, ended.err);
+            CHECK_MESSAGE(ended.code != -1, "a rank is killed and the others go on");
+            CHECK_MESSAGE(count(ended.err, "expected") == 0, ended.err);
+            if (!latest().empty()) check_loads(place.saved);
+            if (ended.code != 0) {
                 ++killed;
             } else {  // it came to its end before
                 CHECK(place.exported() == weights);
@@ -255,6 +301,15 @@ TEST_CASE("a signal ends an evaluation and a sample, and the run is saved") {
         CHECK(newest(place.saved) == place.saved + "/step-0000000002");
         CHECK(read_lines(place.metrics).size() == 2);
         CHECK_FALSE(read_lines(place.metrics).back().contains("val_loss"));
+
+        Words const little{"--val-data",  place.data, "--eval-every", "2",      "--metrics",
+                           place.metrics, "--resume", place.saved,    "--save", place.saved};
+        CHECK(count(run_well(ranks, place.steps(2) + little).out, "validation loss") == 1);  // which belongs to version 2
+        CHECK(read_lines(place.metrics).size() == 3);
+        CHECK(read_lines(place.metrics).back().at("resumed_from") == 2);
+        CHECK(read_lines(place.metrics).back().at("val_loss").get<double>() > 0);
+        run_well(ranks, place.steps(3) + little);  // once
+        CHECK_FALSE(read_lines(place.metrics)[3].contains("val_loss"));
         fs::remove_all(place.saved), fs::remove(place.metrics);
     }
     Words flags                                              = place.steps(1) + Words{"--save", place.saved, "--export", place.out};
@@ -273,9 +328,21 @@ TEST_CASE("a run that forgets --resume says what it finds, keeps it, and leaves 
     CHECK(count(fresh.out, "--save " + place.saved + " holds version 5 of a run that this one does not continue: it stays ") == 1);
     CHECK(checkpoints(place.saved) == 2);
     CHECK(newest(place.saved) == place.saved + "/step-0000000003");
-    CHECK(count(run_well(1, place.steps(6) + Words{"--save", place.saved, "--resume", place.saved + "/step-0000000005"}).out,
-                "does not continue") == 0);
-    CHECK(checkpoints(place.saved) == 3);
+    Ended const back =
+        run_well(1, place.steps(6) + Words{"--save", place.saved, "--keep", "1", "--resume", place.saved + "/step-0000000005"});
+    CHECK(count(back.out, "--save " + place.saved + " holds version 3 of a run that this one does not continue: it stays ") == 1);
+    CHECK(newest(place.saved) == place.saved + "/step-0000000006");  // in the place of its version 5, not of the other run's 3
+    CHECK(fs::exists(place.saved + "/step-0000000003"));
+    CHECK(checkpoints(place.saved) == 2);
+
+    std::string const other = place.folder / "other";  // a run that goes on in another folder takes nothing there for its own
+    run_well(1, place.steps(2) + Words{"--save", other});
+    CHECK(count(run_well(1, place.steps(7) + Words{"--save", other, "--keep", "1", "--resume", place.saved}).out, "does not continue") ==
+          1);
+    CHECK(checkpoints(other) == 2);
+    CHECK(count(run_well(1, place.steps(8) + Words{"--save", other, "--keep", "1", "--resume", other}).out, "does not continue") == 1);
+    CHECK(fs::exists(other + "/step-0000000002"));
+    CHECK(checkpoints(other) == 2);
 }
 
 TEST_CASE("another global batch that divides the samples used continues behind them") {

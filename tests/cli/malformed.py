@@ -10,6 +10,7 @@ within seconds, on one rank, and with nothing written. The flags describe so sma
 
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import re
@@ -219,6 +220,13 @@ def place_cases(cases):
     cases.add("places --metrics", "two names that are too long", {"--metrics": "x" * 300, "--trace": "y" * 300}, ["yyy", "File name too long"])
     cases.add("places --metrics", "a file of a checkpoint", {"--resume": folder / "saved", "--metrics": folder / "saved/latest"},
               ["--metrics", "checkpoint", "--resume"])
+    checkpoint = next((folder / "saved").glob("step-*"))
+    for name in ("index.json", "notes.jsonl"):
+        cases.add("places --metrics", f"{name} in the checkpoint itself", {"--resume": checkpoint, "--metrics": checkpoint / name},
+                  ["--metrics", "checkpoint", "--resume"])
+    os.symlink("not_yet.json", folder / "place/dangling")
+    cases.add("places --trace", "what a link of the metrics will lead to",
+              {"--metrics": folder / "place/dangling", "--trace": folder / "place/not_yet.json"}, ["--trace", "--metrics", "its own"])
 
 
 def data_cases(cases):
@@ -328,6 +336,8 @@ def safetensors_cases(cases):
         ("an overlap", two((0, 4), (3, 7), 7), ["b", "[3, 7]"]), ("two tensors in one place", two((0, 4), (0, 4), 4), ["b", "[0, 4]"]),
         ("a byte too few", good[:-1], ["truncated"]), ("a byte too many", good + b"x", ["trailing"]), ("no data", good[:8 + struct.unpack_from("<Q", good)[0]], ["truncated"]),
         ("half the file", good[:len(good) // 2], ["expected", "found"]),
+        ("a weight that is no number", good[:-4] + struct.pack("<f", math.nan), ["expected finite numbers", "found nan"]),
+        ("a weight that is infinite", good[:-4] + struct.pack("<f", -math.inf), ["expected finite numbers", "found -inf"]),
         ("a name that leads out", changed(good, lambda h: h.update({"../x": h.pop(table)})), ["missing", table, "../x"]),
         ("a tensor that is missing", changed(good, lambda h: h.update({"other": h.pop(norm)})), ["missing", norm, "unexpected", "other"]),
         ("a tensor of a deeper layer", changed(good, lambda h: h.update({"transformer.h.1.ln_1.bias": h.pop(norm)})), ["missing", norm]),

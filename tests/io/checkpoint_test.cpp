@@ -52,10 +52,11 @@ std::vector<ExpectedTensor> expected() {
 
 CheckpointFacts facts() {
     return {.written_by    = "a test",
+            .run           = "one",
             .version       = version,
             .seed          = 0xFFFFFFFFFFFFFFFFu,
             .loss_scale    = SavedLossScale{0x1p-3 / 3, 7},
-            .position      = {1234, 5},
+            .position      = {1234, 5, true},
             .configuration = {{"--lr", "0.1"}, {"group", "x"}, {"group", "y"}}};
 }
 
@@ -79,7 +80,7 @@ Copy copy_of(std::size_t rank, std::vector<std::size_t> const& cuts) {
 
 /// A complete checkpoint in `folder`, by as many ranks as there are parts between the cuts.
 fs::path write(fs::path const& folder, std::vector<std::size_t> const& cuts, std::size_t keep = 0, std::uint64_t of = version) {
-    CheckpointFolder home(folder, of);
+    CheckpointFolder home(folder, [&](std::uint64_t v, fs::path const&) { return v <= of; });
     home.begin(of);
     std::size_t const ranks = cuts.size() - 1;
     for (std::size_t rank = ranks; rank-- > 0;) {
@@ -122,6 +123,8 @@ TEST_CASE("what ranks write is read in any other parts, bit for bit") {
         CHECK(found.position == wanted.position);
         CHECK(found.configuration == wanted.configuration);
         CHECK(found.written_by == "a test");
+        CHECK(found.run == "one");
+        CHECK(run_of(reader.directory()) == "one");
     }
 }
 
@@ -187,7 +190,7 @@ TEST_CASE("a run removes what it saved or continues, not what it does not") {
     };
     using Versions = std::vector<std::uint64_t>;
     {
-        CheckpointFolder back(home, 10);  // goes back to 10
+        CheckpointFolder back(home, [](std::uint64_t v, fs::path const& at) { return v <= 10 && run_of(at) == "one"; });  // goes back to 10
         CHECK(back.strange() == Versions{20, 30});
         CHECK(publish(back, 15, 2) == Versions{10, 15, 20, 30});
         CHECK(publish(back, 20, 2) == Versions{15, 20, 30});  // in the place of the other one

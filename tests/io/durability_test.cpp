@@ -87,7 +87,7 @@ std::string publish(CheckpointFolder& home, std::uint64_t version, std::size_t k
     CheckpointPiece const piece{"a", Dtype::f32, {1}, {0, 1}};
     home.begin(version);
     write_checkpoint_shard(home.unfinished(version), 0, 1, std::span(&piece, 1), bytes);
-    write_checkpoint_index(home.unfinished(version), 1, {"a test", version, 1, {}, {}, {}});
+    write_checkpoint_index(home.unfinished(version), 1, {"a test", "", version, 1, {}, {}, {}});
     return home.publish(version, keep);
 }
 

@@ -11,8 +11,9 @@ namespace lockstep::io {
 
 /// Where a run is besides its tensors: what the trainer does not know.
 struct RunPosition {
-    std::uint64_t next_sample      = 0;  // of the data: all before were used
-    std::uint64_t skipped_in_a_row = 0;  // steps
+    std::uint64_t next_sample      = 0;      // of the data: all before were used
+    std::uint64_t skipped_in_a_row = 0;      // steps
+    bool          evaluation_due   = false;  // one that belongs to this version was interrupted
 
     bool operator==(RunPosition const&) const = default;
 };
@@ -26,6 +27,7 @@ struct SavedLossScale {
 
 struct CheckpointFacts {
     std::string                                      written_by;
+    std::string                                      run;          // the same in all checkpoints of a run, also after it was continued
     std::uint64_t                                    version = 0;  // of the parameters: the number of updates
     std::uint64_t                                    seed    = 0;
     std::optional<SavedLossScale>                    loss_scale;  // none where nothing is scaled

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>  // renameat2
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -162,9 +163,13 @@ inline std::filesystem::path newest_checkpoint(std::filesystem::path const& path
 /// Where one run writes its checkpoints. Used by one rank; the others only learn the paths.
 class CheckpointFolder {
 public:
+    using IsOwn = std::function<bool(std::uint64_t version, std::filesystem::path const& checkpoint)>;
+
     /// Makes the directory where it is missing, removes what a run that was killed left unfinished, and puts back what it had set aside.
-    /// Checkpoints up to the version that the run continues are its own; `publish` removes no others.
-    explicit CheckpointFolder(std::filesystem::path path, std::uint64_t continues = 0) : path_(std::move(path)), made_(path_) {
+    /// `publish` removes no other checkpoints than those that are the run's own.
+    explicit CheckpointFolder(
+        std::filesystem::path path, IsOwn const& is_own = [](auto&&...) { return false; })
+        : path_(std::move(path)), made_(path_) {
         lock();
         std::error_code                    failed;
         std::vector<std::filesystem::path> stale;
@@ -175,7 +180,8 @@ public:
                 stale.push_back(at->path());
         for (auto const& left : stale)
             if (!put_back(left)) std::filesystem::remove_all(left, failed);
-        for (std::uint64_t const version : detail::checkpoint_versions(path_)) (version <= continues ? own_ : strange_).push_back(version);
+        for (std::uint64_t const version : detail::checkpoint_versions(path_))
+            (is_own(version, complete(version)) ? own_ : strange_).push_back(version);
     }
 
     /// Versions that are there of another run, or of the same one after the version that is continued; ascending.

@@ -190,16 +190,25 @@ inline std::string index_text(CheckpointIndex const& index) {
     Json json{{"format", checkpoint_format},
               {"format_version", checkpoint_format_version},
               {"written_by", facts.written_by},
+              {"run", facts.run},
               {"version", facts.version},
               {"seed", facts.seed},
               {"loss_scale", nullptr},
-              {"position", {{"next_sample", facts.position.next_sample}, {"skipped_in_a_row", facts.position.skipped_in_a_row}}},
+              {"position",
+               {{"next_sample", facts.position.next_sample},
+                {"skipped_in_a_row", facts.position.skipped_in_a_row},
+                {"evaluation_due", facts.position.evaluation_due}}},
               {"configuration", std::move(configuration)},
               {"checksum_elements", checksum_elements},
               {"tensors", detail::tensors_json(index.tensors)}};
     if (facts.loss_scale) json["loss_scale"] = {{"scale", facts.loss_scale->scale}, {"clean_steps", facts.loss_scale->clean_steps}};
     json["checksum"] = index_checksum(json);
     return json.dump(1) + '\n';
+}
+
+/// Of an index, or "" where it names none.
+inline std::string parse_run(std::string_view text, std::string const& source) {
+    return JsonObject(parse_json(text, source), source).string("run", "");
 }
 
 /// Everything is checked but what only the files can tell. An index from which somebody has removed "checksum" is one, too.
@@ -210,11 +219,12 @@ inline CheckpointIndex parse_index(std::string_view text, std::string const& sou
         top.refuse("format", "must be \"", checkpoint_format, "\", found \"", printable(format), '"');
     if (std::uint64_t const version = top.unsigned_integer("format_version"); version != checkpoint_format_version)
         top.refuse("format_version", "must be ", checkpoint_format_version, ", found ", version);
-    detail::refuse_unknown(top, {"format", "format_version", "written_by", "version", "seed", "loss_scale", "position", "configuration",
-                                 "checksum_elements", "tensors", "checksum"});
+    detail::refuse_unknown(top, {"format", "format_version", "written_by", "run", "version", "seed", "loss_scale", "position",
+                                 "configuration", "checksum_elements", "tensors", "checksum"});
     CheckpointIndex  index;
     CheckpointFacts& facts = index.facts;
     facts.written_by       = printable(top.string("written_by"));
+    facts.run              = top.string("run", "");
     facts.version          = top.unsigned_integer("version");
     if (facts.version > 0xFFFFFFFF) top.refuse("version", "must be at most 4294967295, found ", facts.version);
     facts.seed = top.unsigned_integer("seed");
@@ -226,8 +236,9 @@ inline CheckpointIndex parse_index(std::string_view text, std::string const& sou
             scale.refuse("scale", "must be from 2^-126 to 2^126, found ", facts.loss_scale->scale);
     }
     JsonObject const position = top.object("position");
-    detail::refuse_unknown(position, {"next_sample", "skipped_in_a_row"});
-    facts.position = {position.unsigned_integer("next_sample"), position.unsigned_integer("skipped_in_a_row")};
+    detail::refuse_unknown(position, {"next_sample", "skipped_in_a_row", "evaluation_due"});
+    facts.position = {position.unsigned_integer("next_sample"), position.unsigned_integer("skipped_in_a_row"),
+                      position.boolean("evaluation_due", false)};
     if (facts.position.next_sample >> 63 != 0)  // so that batches can be added
         position.refuse("next_sample", "must be below 2^63, found ", facts.position.next_sample);
     if (facts.position.skipped_in_a_row > 0xFFFFFFFF)

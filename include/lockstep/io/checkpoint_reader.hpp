@@ -25,6 +25,16 @@ struct ExpectedTensor {
     std::vector<std::uint64_t> shape;
 };
 
+/// Of which run a checkpoint is; "" where it does not say so or cannot be read.
+inline std::string run_of(std::filesystem::path const& checkpoint) {
+    std::filesystem::path const place = checkpoint / detail::index_name;
+    try {
+        return parse_run(read_text(detail::own_file(place), checkpoint_index_limit), place.string());
+    } catch (Error const&) {
+        return "";
+    }
+}
+
 class CheckpointReader {
 public:
     /// `path`: a folder of checkpoints, whose newest is taken, or a checkpoint. Opens all files and checks that they hold what the index

@@ -114,7 +114,13 @@ public:
     void write(StepMetrics const& step) { write(to_json(step), step.step); }
 
     /// Steps above this version follow, some of them perhaps for the second time.
-    void write_resumed(std::uint64_t version) { write(JsonWriter().add("resumed_from", version).text(), version); }
+    /// `val_loss`: of an evaluation that the step before was interrupted in.
+    void write_resumed(std::uint64_t version, std::optional<double> val_loss = {}) {
+        JsonWriter line;
+        line.add("resumed_from", version);
+        if (val_loss) line.add("val_loss", *val_loss);
+        write(line.text(), version);
+    }
 
 private:
     void write(std::string const& line, std::uint64_t step) {

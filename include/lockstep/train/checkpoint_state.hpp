@@ -58,6 +58,7 @@ std::vector<StoredPart> stored_parts(Trainer& trainer) {
 template <class Trainer>
 io::CheckpointFacts checkpoint_facts(Trainer& trainer) {
     io::CheckpointFacts facts{.written_by    = "lockstep " LOCKSTEP_VERSION,
+                              .run           = {},
                               .version       = trainer.version(),
                               .seed          = trainer.options().seed,
                               .loss_scale    = {},

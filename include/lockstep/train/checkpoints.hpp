@@ -6,15 +6,18 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "lockstep/core/thread.hpp"
 #include "lockstep/io/checkpoint_folder.hpp"
+#include "lockstep/io/checkpoint_reader.hpp"
 #include "lockstep/io/checkpoint_writer.hpp"
 #include "lockstep/state/version.hpp"
 #include "lockstep/tensor/booked_memory.hpp"
@@ -27,6 +30,7 @@ namespace lockstep {
 struct CheckpointOptions {
     std::filesystem::path directory;
     std::size_t           keep = 0;  // of this run's the newest that stay; 0: all
+    std::string           run{};     // that is continued, as `resume` returns it; empty: a new one
 };
 
 /// How a save ended, the same on all ranks.
@@ -41,10 +45,15 @@ struct SaveResult {
 template <class Trainer>
 class Checkpoints {
 public:
-    /// A directory that cannot be made, or that another run saves to, is an error of all ranks. Of the checkpoints in it those up to the
-    /// version of the trainer are taken for its own. Collective.
+    /// A directory that cannot be made, or that another run saves to, is an error of all ranks. Of the checkpoints in it those of the run
+    /// that is continued, up to the version of the trainer, are its own. Collective.
     Checkpoints(Trainer& trainer, CheckpointOptions options) : trainer_(trainer), options_(std::move(options)) {
-        on_first_rank(ranks(), [&] { folder_.emplace(options_.directory, trainer_.version()); });
+        on_first_rank_at_length(ranks(), [&] {
+            folder_.emplace(options_.directory, [&](std::uint64_t version, std::filesystem::path const& checkpoint) {
+                return !options_.run.empty() && version <= trainer_.version() && io::run_of(checkpoint) == options_.run;
+            });
+        });
+        if (folder_ && options_.run.empty()) options_.run = new_run();
         parts_            = stored_parts(trainer_);
         pieces_           = pieces_of(parts_);
         std::size_t bytes = 0;
@@ -70,6 +79,7 @@ public:
     std::optional<SaveResult> save(io::CheckpointFacts facts) {
         auto earlier = finish();
         facts_       = std::move(facts);
+        facts_.run   = options_.run;
         state_       = State::writing;
         failure_     = agreed(folder_ ? Failure::of([&] { folder_->begin(facts_.version); }) : Failure{}, false);
         if (!failure_.sentence.empty()) return earlier;
@@ -126,6 +136,12 @@ private:
 
     std::filesystem::path directory() const { return io::CheckpointFolder::unfinished(options_.directory, facts_.version); }
 
+    /// A name that no other run has.
+    static std::string new_run() {
+        std::random_device random;
+        return io::detail::hexadecimal(std::uint64_t{random()} << 32 ^ random());
+    }
+
     /// The first failure of a rank's own work, on all ranks. An error of the exchange itself goes on up. Collective.
     Failure agreed(Failure own, bool is_shared) {
         own.fault = Fault::input;  // of files, also where std::filesystem raised it: no other rank took part
@@ -142,12 +158,12 @@ private:
     void start(Body body) {
         done_ = false;
         try {
-            thread_ = std::jthread([this, body = std::move(body)](std::stop_token const& stop) {
+            thread_ = start_thread<std::jthread>("to write the checkpoint", [this, body = std::move(body)](std::stop_token const& stop) {
                 failure_ = Failure::of([&] { body(stop); });
                 done_    = true;
             });
-        } catch (std::system_error const& error) {
-            failure_ = {Fault::input, sentence("expected another thread, to write the checkpoint, found: ", error.code().message())};
+        } catch (Error const& error) {
+            failure_ = {error.fault(), error.what()};
             done_    = true;
         }
     }

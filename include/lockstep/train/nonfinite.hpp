@@ -2,12 +2,16 @@
 // Where the first number of a step came from that is not finite.
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
+#include <bit>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/runtime/parallel_for.hpp"
 #include "lockstep/state/unit.hpp"
 
 namespace lockstep {
@@ -59,8 +63,18 @@ inline std::string describe(NonFinite const& found, std::span<state::Unit const>
 }
 
 template <class T>
-bool all_finite(std::span<T const> values) noexcept {
-    return std::all_of(values.begin(), values.end(), [](T value) { return std::isfinite(value); });
+bool all_finite(std::span<T const> values) {
+    using Bits                     = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+    constexpr Bits        infinity = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+    constexpr std::size_t block    = 16384;
+    std::atomic<bool>     finite{true};
+    runtime::parallel_for((values.size() + block - 1) / block, block, [&](std::size_t b) {
+        Bits largest = 0;  // without sign: of what is finite all are below that of infinity
+        for (T const value : values.subspan(b * block, std::min(block, values.size() - b * block)))
+            largest = std::max(largest, std::bit_cast<Bits>(value) << 1 >> 1);
+        if (largest >= infinity) finite = false;
+    });
+    return finite;
 }
 
 }  // namespace lockstep

@@ -124,8 +124,8 @@ public:
 
             StepResult result = describe_step(learning_rate);
             auto const scale  = spend(Event::clip, [&] { return verdict(result); });
-            skipped_          = result.skip == Skip::nonfinite;
-            if (skipped_) spend(Event::drain, [&] { result.nonfinite = first_nonfinite(); });
+            looks_            = result.skip == Skip::nonfinite;
+            if (looks_) spend(Event::drain, [&] { result.nonfinite = first_nonfinite(); });
             spend(Event::update, [&] {
                 if (result.applied)
                     masters_.update(optimizer_, {version_ + 1, learning_rate, scale});
@@ -182,13 +182,18 @@ public:
         check_replicas();
     }
 
-    /// Raises an error that names the rank whose version or parameters differ from the others'. Collective.
+    /// Raises an error that names the rank whose version or parameters differ from the others'. Where each parameter has one master, in the
+    /// shard of one rank, there is nothing to compare: what others have of it they gather anew in each step. Collective.
     void check_replicas() {
         agree(strategy_, version_, "version of the parameters");
         if (strategy_.shards() == ranks()) return;
         std::uint64_t const checksum = threads_.run([&] { return masters_.checksum(); });
         agree(strategy_, checksum, "checksum of the parameters", strategy_.shards());
     }
+
+    /// In the next step each gradient is looked at before it is summed, as in the step behind one that was skipped: should it be skipped,
+    /// the result names the rank.
+    void look_at_gradients() noexcept { looks_ = true; }
 
     /// To be called before `weights_changed` where the masters and the optimizer's state are those of another trainer.
     void continue_from(state::Version version, optim::LossScaleState scale) noexcept {
@@ -252,7 +257,7 @@ private:
         timing_.restart();
         memory_.restart();
         totals_.restart(batch);
-        passes_.restart(batch, version_, skipped_);
+        passes_.restart(batch, version_, looks_);
         sent_before_ = strategy_.bytes_sent();
     }
 
@@ -322,7 +327,7 @@ private:
     MemoryWatch    memory_;
     std::uint64_t  sent_before_ = 0;
     bool           began_       = false;  // the first step
-    bool           skipped_     = false;  // the last step, because its numbers were not finite
+    bool           looks_       = false;  // at each gradient of the next step: the last one was skipped because of numbers not finite
 
     std::vector<std::int64_t> nonfinite_ = std::vector<std::int64_t>(ranks());  // a key a rank
 };

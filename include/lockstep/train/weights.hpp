@@ -11,6 +11,7 @@
 #include "lockstep/kernel/checksum.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/inspect.hpp"
+#include "lockstep/train/nonfinite.hpp"
 
 namespace lockstep {
 
@@ -19,9 +20,13 @@ namespace lockstep {
 template <class Trainer>
 void load_weights(Trainer& trainer, std::filesystem::path const& path) {
     std::uint64_t read = 0, elements = 0;
-    together(trainer.strategy(), [&] {
+    together_at_length(trainer.strategy(), [&] {
         io::load_weights(path, trainer.model().sizes(), trainer.model().units(),
                          [&](std::size_t unit, state::Parameter const& parameter, std::span<float const> row_major) {
+                             auto const odd = std::ranges::find_if(row_major, [](float value) { return !std::isfinite(value); });
+                             if (odd != row_major.end())
+                                 input_error(path.string(), ": ", parameter.name, ": expected finite numbers, found ", *odd, " at element ",
+                                             odd - row_major.begin());
                              read += kernel::checksum(row_major, elements);
                              elements += row_major.size();
                              trainer.masters().assign(unit, parameter, row_major);
@@ -37,10 +42,7 @@ template <class Trainer>
 void export_weights(Trainer& trainer, std::filesystem::path const& directory) {
     std::optional<io::HuggingFaceWriter> writer;
     std::vector<float>                   row_major;
-    Failure                              failure;
-    auto const                           on_first = [&](auto const& body) {
-        if (trainer.rank() == 0 && failure.sentence.empty()) failure = Failure::of(body);
-    };
+    auto const                           on_first = [&](auto const& body) { on_first_rank_at_length(trainer.strategy(), body); };
     on_first([&] { writer.emplace(directory, trainer.model().sizes(), trainer.model().units()); });
     for (state::Unit const& unit : trainer.model().units())
         for (state::Parameter const& wanted : unit.parameters) {
@@ -50,11 +52,7 @@ void export_weights(Trainer& trainer, std::filesystem::path const& directory) {
                 writer->write(wanted, row_major);
             });
         }
-    on_first_rank_at_length(trainer.strategy(), [&] {
-        on_first([&] { writer->commit(); });
-        writer.reset();
-        if (!failure.sentence.empty()) throw Error(failure.fault, failure.sentence);
-    });
+    on_first([&] { writer->commit(); });
 }
 
 /// Raises a training error that names the first parameter with a master that is not finite. Collective.
@@ -69,7 +67,7 @@ void check_finite(Trainer& trainer) {
             Range const part = intersect(parameter.range(), owned);
             if (mine != 0 || part.empty()) continue;
             auto const held = values.subspan(part.begin - owned.begin, part.size());
-            if (!std::all_of(held.begin(), held.end(), [](auto value) { return std::isfinite(value); })) mine = number;
+            if (!trainer.threads().run([&] { return all_finite(std::span<typename Trainer::Master const>(held)); })) mine = number;
         }
     }
     std::uint64_t first = 0;
