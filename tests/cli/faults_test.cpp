@@ -72,7 +72,7 @@ TEST_CASE("a rank that never comes to MPI: the others wait for it as long as the
     CAPTURE(ended.err);
     CHECK(ended.code == 3);
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(3 + 5));
-    CHECK(count(ended.err, "rank 0: waited 3 s for MPI_Init_thread, which another rank has not joined or not ended\n") == 1);
+    CHECK(count(ended.err, "rank 0: waited 7 s for MPI_Init_thread, which another rank has not joined or not ended\n") == 1);
 }
 
 /// Flips a bit of each copy of some bytes that a process may write. Returns how many there were.

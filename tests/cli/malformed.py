@@ -517,15 +517,16 @@ def checkpoint_cases(cases):
     case("index: a digit of its position", ["index.json", "checksum"],
          lambda f, s: (s / "index.json").write_bytes(with_key(whole, ["position", "next_sample"], 96)))
     for key in json.loads(index):
-        if key != "loss_scale":
+        if key not in ("loss_scale", "run"):
             indexed(f"no {key}", [key], None, [key, "nothing"])
     table = "master.wte"
     first = ["tensors", table]
     piece = [*first, "pieces", 0]
-    for path, values in {("format",): ["other", 1], ("format_version",): [2, 0, -1, 1.0, "1"], ("written_by",): [7],
+    for path, values in {("format",): ["other", 1], ("format_version",): [2, 0, -1, 1.0, "1"], ("written_by",): [7], ("run",): [7, []],
                          ("version",): [-3, 1.5, 2**32, 2**64, "2"], ("seed",): [-1, 1338, 2**64, "x"],
                          ("position",): [[], 7], ("position", "next_sample"): [-1, 1.5, 2**63, MOST - 3, 2**64, "x", 7],
-                         ("position", "skipped_in_a_row"): [-1, 2**32, "x"], ("checksum_elements",): [1, 0, -1], ("tensors",): [[], 7],
+                         ("position", "skipped_in_a_row"): [-1, 2**32, "x"], ("position", "evaluation_due"): [1, "x"],
+                         ("checksum_elements",): [1, 0, -1], ("tensors",): [[], 7],
                          ("configuration",): [{}, [["a"]], [[1, 2]], "x"], ("loss_scale",): [7, {}, {"scale": 0, "clean_steps": 0},
                                                                                         {"scale": -1.0, "clean_steps": 0}]}.items():
         for value in values:
