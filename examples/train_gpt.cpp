@@ -97,6 +97,19 @@ std::filesystem::path last_events_file(Settings const& settings, int rank) {
     return settings.metrics + ".rank" + std::to_string(rank) + ".events.jsonl";
 }
 
+/// Those of an earlier run tell why it ended: they get another name.
+void keep_last_events(Settings const& settings, int rank, int ranks) {
+    auto const renamed = [&](int of) {
+        std::filesystem::path const events = last_events_file(settings, of);
+        std::error_code             failed;
+        std::filesystem::rename(events, events.string() + ".old", failed);
+        return !failed;
+    };
+    renamed(rank);
+    if (rank == 0)
+        while (renamed(ranks)) ++ranks;  // of a run that had more
+}
+
 void leave_last_events(Settings const& settings, int rank) {
     if (settings.metrics.empty()) return;
     try {
@@ -143,6 +156,7 @@ int main(int argc, char** argv) try {
             complete(settings, world);
             int const here = world.node().size();
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
+            if (!settings.metrics.empty()) keep_last_events(settings, world.rank(), world.size());
             bool left      = false;  // last events
             mpi.last_words = [&, rank = world.rank()] {
                 leave_last_events(settings, rank);

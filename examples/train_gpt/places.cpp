@@ -92,18 +92,6 @@ void check_own_files(Settings const& settings) {
     }
 }
 
-/// Last events of an earlier run beside its metrics tell why it ended: they are kept under another name.
-void keep_last_events(fs::path const& metrics) {
-    std::string const     begin = metrics.filename().string() + ".rank", end = ".events.jsonl";
-    std::vector<fs::path> earlier;
-    std::error_code       failed;
-    fs::path const        folder = metrics.has_parent_path() ? metrics.parent_path() : ".";
-    for (auto at = fs::directory_iterator(folder, failed); !failed && at != fs::directory_iterator(); at.increment(failed))
-        if (std::string const name = at->path().filename().string(); name.starts_with(begin) && name.ends_with(end))
-            earlier.push_back(at->path());
-    for (fs::path const& events : earlier) fs::rename(events, events.string() + ".old", failed);
-}
-
 /// Tries whether weights can be written to the folder.
 void check_export_place(fs::path const& folder) {
     for (char const* file : {"config.json", "model.safetensors"}) lockstep::io::ReplacingFile const unfinished(folder / file);
@@ -121,7 +109,6 @@ Places open_places(Settings const& settings) {
     for (std::string const& file : {settings.trace, settings.report})
         if (!file.empty()) lockstep::io::ReplacingFile const unfinished(file);
     auto const mode = settings.resume.empty() ? lockstep::report::FileMode::truncate : lockstep::report::FileMode::append;
-    if (!settings.metrics.empty()) keep_last_events(settings.metrics);
     if (!settings.metrics.empty()) places.metrics = std::make_unique<lockstep::report::MetricsFile>(settings.metrics, mode);
     return places;
 }

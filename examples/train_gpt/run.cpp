@@ -202,7 +202,7 @@ std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const
         if (common_signal(world) != 0) return std::nullopt;
     }
     std::copy_n(loss.limbs().begin(), ls::ExactSum::words, words.begin());
-    world.start_sum(words).wait();
+    world.all_reduce(words);
     if (words.back() == 0) return std::nullopt;
     std::span<std::int64_t const> const sums(words);
     return ls::ExactSum(sums.first<ls::ExactSum::words>()).value() / static_cast<double>(words.back());
@@ -309,9 +309,8 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
             position.evaluation_due = !val_loss && common_signal(world) != 0;
             if (!position.evaluation_due) terminal.evaluation(trainer.version(), val_loss);
         }
-        ls::on_first_rank(world, [&] {
-            if (places->metrics) places->metrics->write_resumed(trainer.version(), val_loss);
-        });
+        if (places && places->metrics && !lost.written([&] { places->metrics->write_resumed(trainer.version(), val_loss); }))
+            places->metrics.reset();
         if (position.skipped_in_a_row != 0) trainer.look_at_gradients();
     }
     double const           flops   = ls::plan::flops_per_token(settings.sizes, settings.sequence);

@@ -335,6 +335,14 @@ TEST_CASE("a run that forgets --resume says what it finds, keeps it, and leaves 
     CHECK(fs::exists(place.saved + "/step-0000000003"));
     CHECK(checkpoints(place.saved) == 2);
 
+    // one that goes back stays away from what it leaves behind, also when it has come past it
+    run_well(1, place.steps(7) + Words{"--save", place.saved, "--save-every", "1", "--resume", place.saved});
+    Words const again{"--save", place.saved, "--keep", "1", "--resume"};
+    run_well(1, place.steps(8) + again + Words{place.saved + "/step-0000000006"});
+    run_well(1, place.steps(9) + again + Words{place.saved});
+    CHECK(fs::exists(place.saved + "/step-0000000007"));
+    CHECK_FALSE(fs::exists(place.saved + "/step-0000000008"));
+
     std::string const other = place.folder / "other";  // a run that goes on in another folder takes nothing there for its own
     run_well(1, place.steps(2) + Words{"--save", other});
     CHECK(count(run_well(1, place.steps(7) + Words{"--save", other, "--keep", "1", "--resume", place.saved}).out, "does not continue") ==

@@ -78,6 +78,23 @@ TEST_CASE("results do not depend on the number of threads") {
     }
 }
 
+TEST_CASE("a step that sees sequences more than once says so") {
+    Folder const      folder;
+    Words const       few{"--data",         folder.write("few.bin", shard(some_tokens(65, 61))),
+                    "--layers",       "1",
+                    "--heads",        "1",
+                    "--dim",          "16",
+                    "--vocab",        "61",
+                    "--seq",          "16",
+                    "--val-fraction", "0",
+                    "--steps",        "1",
+                    "--sample",       "0",
+                    "--global-batch"};
+    std::string const says = "--data has 4 sequences, fewer than --global-batch 8: a step sees some of them more than once";
+    CHECK(count(run_well(1, few + Words{"8"}).out, says) == 1);
+    CHECK(count(run_well(1, few + Words{"4"}).out, "more than once") == 0);
+}
+
 TEST_CASE("recomputation gives the same bits, with dropout too") {
     Folder const      folder;
     std::string const data = folder.write("data.bin", shard(some_tokens(2000, 64)));

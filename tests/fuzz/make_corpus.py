@@ -89,8 +89,8 @@ def checksum(data):
 
 def index(**changed):
     piece = lambda name, count, data: {"file": SHARD, "name": name, "range": [0, count], "checksums": [checksum(data)]}
-    whole = {"format": "lockstep checkpoint", "format_version": 1, "written_by": "make_corpus.py", "version": 1, "seed": 7,
-             "loss_scale": {"scale": 1024.0, "clean_steps": 7}, "position": {"next_sample": 12, "skipped_in_a_row": 0},
+    whole = {"format": "lockstep checkpoint", "format_version": 1, "written_by": "make_corpus.py", "run": "a run", "version": 1, "seed": 7,
+             "loss_scale": {"scale": 1024.0, "clean_steps": 7}, "position": {"next_sample": 12, "skipped_in_a_row": 0, "evaluation_due": False},
              "configuration": [["--lr", "0.1"]], "checksum_elements": 1 << 20,
              "tensors": {"a": {"dtype": "F32", "shape": [1, 2], "pieces": [piece("a", 2, SHARD_DATA[:8])]},
                          "b": {"dtype": "F32", "shape": [1], "pieces": [piece("b", 1, SHARD_DATA[8:])]}}}

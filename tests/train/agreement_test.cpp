@@ -133,11 +133,20 @@ TEST_CASE("work of rank 0 on files may last longer than ranks wait for each othe
     });
     CHECK(done == (rank() == 0));
     bool const slow = rank() + 1 == ranks();
+    done            = false;
     lockstep::together_at_length(short_wait, [&] {
         if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
         done = true;
     });
     CHECK(done);
+    auto const of_one = raised(
+        [&] {
+            lockstep::together_at_length(short_wait, [&] {
+                if (slow) lockstep::input_error("a file is cut");
+            });
+        },
+        lockstep::Fault::input);
+    CHECK(of_one == (ranks() == 1 ? "" : "rank " + std::to_string(ranks() - 1) + ": ") + "a file is cut");
     auto const refuse = [] { lockstep::input_error("a file: expected another one, found this"); };
     auto const found  = raised([&] { lockstep::on_first_rank_at_length(short_wait, refuse); }, lockstep::Fault::input);
     CHECK(found == "a file: expected another one, found this");

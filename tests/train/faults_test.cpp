@@ -108,6 +108,7 @@ TEST_CASE("a rank that leaves out a step, or calls something else in its place")
             CHECK(ended.code == 3);
             CHECK(ended.seconds < timeout + 5);
             CHECK(ended.says("rank [012]: .*rank 1"));
+            CHECK_FALSE(ended.says("rank 1: waited 1 s for all_gather of .* which all ranks have joined"));
         }
     });
 }
@@ -120,7 +121,6 @@ TEST_CASE("a rank that steps two trainers in another order") {
         CHECK(ended.seconds < timeout + 5);
         CHECK(ended.says("\n    rank 1: .*was last at another engine, with operation [0-9]+, the "));
         CHECK_FALSE(ended.says("\n    rank 1: heard .*has (not )?joined it"));
-        CHECK(ended.says("rank 1: waited 1 s for the .*\n    rank [02]: .*was last at another engine"));
     });
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("a rank that leaves out a collective that no engine carries") {
         CHECK(ended.says("rank [02]: waited 1 s for all_gather of 24 bytes, agreement ([0-9]+) of this rank, which rank 1 has not joined"));
         CHECK(ended.says("\n    rank 1: .*has not joined it, its last one is agreement [0-9]+; " +
                          std::string(way.find("thread") != way.npos ? "between two steps, version 2" : "")));
-        CHECK(ended.says("\n    rank [02]: (heard .* ago: )?has joined it; "));
+        CHECK(ended.says("\n    rank [02]: heard .* ago: has joined it; "));
     });
 }
 

@@ -45,12 +45,13 @@ public:
     virtual double               loss(lockstep::data::Batch const& batch)                       = 0;  // sum over this rank's valid tokens
     virtual std::vector<float>   next_token_logits(std::span<std::int32_t const> tokens)        = 0;
 
-    virtual lockstep::state::Version                  version() const    = 0;
-    virtual double                                    loss_scale() const = 0;
-    virtual void                                      check_replicas()   = 0;
-    virtual std::uint64_t                             bytes_sent()       = 0;
-    virtual std::vector<lockstep::state::Unit> const& units() const      = 0;
-    virtual std::vector<std::size_t>                  owned_elements()   = 0;  // by unit
+    virtual lockstep::state::Version                  version() const     = 0;
+    virtual double                                    loss_scale() const  = 0;
+    virtual void                                      check_replicas()    = 0;
+    virtual void                                      look_at_gradients() = 0;
+    virtual std::uint64_t                             bytes_sent()        = 0;
+    virtual std::vector<lockstep::state::Unit> const& units() const       = 0;
+    virtual std::vector<std::size_t>                  owned_elements()    = 0;  // by unit
 
     // Row-major values. Collective.
     virtual std::vector<double>      parameter(std::string_view name)  = 0;

@@ -38,6 +38,7 @@ public:
     lockstep::state::Version version() const override { return trainer_.version(); }
     double                   loss_scale() const override { return trainer_.loss_scale(); }
     void                     check_replicas() override { trainer_.check_replicas(); }
+    void                     look_at_gradients() override { trainer_.look_at_gradients(); }
     std::uint64_t            bytes_sent() override { return trainer_.strategy().bytes_sent(); }
     std::vector<lockstep::state::Unit> const& units() const override { return trainer_.model().units(); }
     std::vector<std::size_t>                  owned_elements() override {

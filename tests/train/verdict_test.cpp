@@ -126,6 +126,11 @@ TEST_CASE("TRAPS 9: a gradient that is not a number on one rank skips the step o
                 CHECK(again.skip == lockstep::Skip::nonfinite);
                 CHECK(describe(again.nonfinite, run->units()) ==
                       "the gradient of h.0.w on rank " + std::to_string(strategy == Strategy::single ? 0 : holder));
+                auto const asked = scripted_fp32(strategy, scripted_sizes(2, 2, 3), world(), {.max_norm = 1});
+                asked->look_at_gradients();  // from the first step on
+                CHECK(describe(asked->step(batch_of(strategy, on_one_rank({1, 2, 3, 4, poison, 6, 7, 8}, holder)), 0.1).nonfinite,
+                               run->units()) ==
+                      "the gradient of h.0.w on rank " + std::to_string(strategy == Strategy::single ? 0 : holder));
                 auto const next = run->step(batch_of(strategy, on_one_rank({8, 8, 8, 8, 8, 8, 8, 8}, holder)), 0.1);
                 CHECK(next.applied);
                 CHECK(next.gradient_norm == doctest::Approx(std::sqrt(8.0)));

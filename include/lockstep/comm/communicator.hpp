@@ -118,21 +118,9 @@ public:
     template <combinable_data S, combinable_target_for<S> R>
     Request start_all_reduce(S const& send, R&& receive, Combine combine) const {
         using T = std::ranges::range_value_t<R>;
-        std::span<T const> const from(send);
-        std::span<T> const       to(receive);
-        require(from.size() == to.size(), "all_reduce: sends ", from.size(), " elements, receives ", to.size());
-        bool const in_place = from.data() == to.data();
-        if (size() == 1 && !in_place) std::copy(from.begin(), from.end(), to.begin());
-        Request request = collective("all_reduce", end_.chunks(to.size_bytes()), to.size_bytes());
-        if (size() > 1)
-            for_chunks(to, [&](std::span<T> chunk) {
-                void const* const source = in_place ? MPI_IN_PLACE : from.data() + (chunk.data() - to.data());
-                request.add([&](MPI_Request* r) {
-                    return MPI_Iallreduce(source, chunk.data(), static_cast<int>(chunk.size()), datatype<T>(), operation(combine),
-                                          end_.handle(), r);
-                });
-            });
-        return request;
+        std::span<T> const to(receive);
+        return start_reduction(std::span<T const>(send), to, combine,
+                               collective("all_reduce", end_.chunks(to.size_bytes()), to.size_bytes()));
     }
     template <combinable_target R>
     Request start_all_reduce(R&& data, Combine combine) const {
@@ -236,8 +224,12 @@ public:
         return combined(value, Combine::min);
     }
 
-    /// Exact sums of integers in place, to be waited for later.
-    Request start_sum(std::span<std::int64_t> words) const { return start_all_reduce(words, Combine::sum); }
+    /// Exact sums of integers in place, to be waited for later, by an engine for example: it is no agreement, of which ranks count the
+    /// same.
+    Request start_sum(std::span<std::int64_t> words) const {
+        return start_reduction(std::span<std::int64_t const>(words), words, Combine::sum,
+                               Request(end_, "sum", end_.chunks(words.size_bytes())));
+    }
 
     /// Every rank's value, in rank order.
     std::vector<std::uint64_t> gather_values(std::uint64_t value) const {
@@ -267,7 +259,9 @@ private:
         barrier();  // MPI makes groups in calls that block: none is entered that a rank has not come to
         Turn const turn;
         MPI_Comm   group = MPI_COMM_NULL;
-        check(size() == 1 ? make(&group) : with_all_ranks(end_.timeout(), name, [&] { return make(&group); }), name, rank());
+        check(size() == 1 ? make(&group)
+                          : with_all_ranks(end_.timeout(), name, sentence("rank ", rank(), ": "), [&] { return make(&group); }),
+              name, rank());
         Communicator result{Endpoint::adopt(group)};
         result.end_.set_chunk_bytes(end_.chunk_bytes());
         result.end_.set_timeout(end_.timeout());
@@ -290,6 +284,22 @@ private:
         std::size_t const elements = std::max<std::size_t>(1, end_.chunk_bytes() / sizeof(T));
         for (std::size_t begin = 0; begin < data.size(); begin += elements)
             body(data.subspan(begin, std::min(elements, data.size() - begin)));
+    }
+
+    template <class T>
+    Request start_reduction(std::span<T const> from, std::span<T> to, Combine combine, Request request) const {
+        require(from.size() == to.size(), "all_reduce: sends ", from.size(), " elements, receives ", to.size());
+        bool const in_place = from.data() == to.data();
+        if (size() == 1 && !in_place) std::copy(from.begin(), from.end(), to.begin());
+        if (size() > 1)
+            for_chunks(to, [&](std::span<T> chunk) {
+                void const* const source = in_place ? MPI_IN_PLACE : from.data() + (chunk.data() - to.data());
+                request.add([&](MPI_Request* r) {
+                    return MPI_Iallreduce(source, chunk.data(), static_cast<int>(chunk.size()), datatype<T>(), operation(combine),
+                                          end_.handle(), r);
+                });
+            });
+        return request;
     }
 
     template <class T>

@@ -82,7 +82,7 @@ private:
         if (initialized)
             MPI_Query_thread(&level);
         else
-            check(with_all_ranks(timeout + own_work, "MPI_Init_thread",
+            check(with_all_ranks(std::max(timeout, least), "MPI_Init_thread", rank_by_launcher(),
                                  [&] { return MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level); }),
                   "MPI_Init_thread", 0);
         owns_ = !initialized;
@@ -101,11 +101,13 @@ private:
                                           CollectiveNumber number) { return static_cast<Environment*>(self)->give_up(sentence, number); }}};
     }
 
-    static constexpr double own_work = 4;  // seconds that MPI may need to start, however short the timeout is
+    static constexpr double least = 4;  // seconds that MPI may take to start, however short the timeout is
 
     static Endpoint duplicate(MPI_Comm communicator, double timeout) {
         MPI_Comm copy = MPI_COMM_NULL;
-        check(with_all_ranks(timeout + own_work, "MPI_Comm_dup", [&] { return MPI_Comm_dup(communicator, &copy); }), "MPI_Comm_dup", 0);
+        check(
+            with_all_ranks(std::max(timeout, least), "MPI_Comm_dup", rank_by_launcher(), [&] { return MPI_Comm_dup(communicator, &copy); }),
+            "MPI_Comm_dup", 0);
         return Endpoint::adopt(copy);
     }
 
@@ -242,13 +244,14 @@ private:
             abort_job(static_cast<int>(error.fault()));
         }
         if (other_ranks.object == this) other_ranks = {};
-        world_ = Communicator{Endpoint{}};
+        world_                 = Communicator{Endpoint{}};
+        std::size_t const rank = watchdog_->rank();
         watchdog_.reset();
         std::optional<Silence> mute;
         if (failed_) mute.emplace();  // what is left of abandoned operations is known
         // It may wait for ever: MPICH 4.0 with UCX over TCP does so now and then (mpich#6596). All ranks have said goodbye by then, so
         // nothing is lost when this one ends without it.
-        within(10, "everything is done, but MPI_Finalize does not end: this rank ends without it",
+        within(10, lockstep::sentence("rank ", rank, ": everything is done, but MPI_Finalize does not end: this rank ends without it"),
                code_.value_or(static_cast<int>(Fault::peer)), MPI_Finalize);
     }
 

@@ -39,12 +39,10 @@ public:
     };
 
     explicit ProgressEngine(Settings const& settings) : settings_(settings) {
-        {
-            Turn const turn;
-            log_.enter();
-        }
-        if (policy() == Progress::thread)
+        if (policy() == Progress::thread)  // first: where it cannot be had nothing may be left behind
             thread_ = start_thread<std::thread>("to carry messages", [this, timeline = &observe::timeline()] { run(*timeline); });
+        Turn const turn;
+        log_.enter();
     }
     ProgressEngine(ProgressEngine const&)            = delete;
     ProgressEngine& operator=(ProgressEngine const&) = delete;

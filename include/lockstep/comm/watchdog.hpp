@@ -121,7 +121,8 @@ public:
             Whereabouts const& where = of(other).where;
             bool const         quiet = silent_for(other) > quiet_after_;
             bool const gone = number.operation != 0 ? where.engine == 0 || (mine.same_engine(where) && !where.has_issued(number.operation))
-                                                    : where.agreements < number.agreement;
+                              : number.agreement != 0 ? where.agreements < number.agreement
+                                                      : mine.agrees() && !quiet && !where.agrees();
             if (gone && ++absents <= most_named) absent += (absents > 1 ? ", " : "") + std::to_string(other);
             if (other_in_place(mine, where, number.operation) && elsewhere.empty())
                 elsewhere = sentence("in whose place rank ", other, " has issued ", where.operation(number.operation));

@@ -55,6 +55,8 @@ struct Whereabouts {
     bool remembers(std::uint64_t number) const noexcept {  // the oldest place may just be written anew
         return number != 0 && has_issued(number) && number + remembered > issued + 1;
     }
+    /// It waits in a collective without an engine, or for a message.
+    bool agrees() const noexcept { return in_span != 0 && static_cast<observe::Event>(event) == observe::Event::agreement; }
     IssuedOperation const& operation(std::uint64_t number) const noexcept { return last[number % remembered]; }
 
     void set(observe::Doing const& doing, observe::Nanoseconds now) noexcept {
@@ -110,7 +112,6 @@ public:
         do {
             where.issued = issued_.load(std::memory_order_acquire);
             read_last(where);
-            std::atomic_thread_fence(std::memory_order_acquire);
         } while (where.issued != issued_.load(std::memory_order_relaxed));
         if (observe::Track const* const track = issuer_.load(std::memory_order_acquire)) where.set(track->doing(), now);
         return where;
@@ -134,8 +135,8 @@ public:
 private:
     void read_last(Whereabouts& where) const noexcept {
         for (std::size_t i = 0; i < Whereabouts::remembered; ++i) {
-            std::uint64_t const what = last_[i][1].load(std::memory_order_relaxed);
-            where.last[i]            = {.bytes      = last_[i][0].load(std::memory_order_relaxed),
+            std::uint64_t const what = last_[i][1].load(std::memory_order_acquire);  // before `issued_` is looked at again
+            where.last[i]            = {.bytes      = last_[i][0].load(std::memory_order_acquire),
                                         .index      = static_cast<std::uint32_t>(what),
                                         .part       = static_cast<std::uint16_t>(what >> 32),
                                         .collective = static_cast<std::uint8_t>(what >> 48)};

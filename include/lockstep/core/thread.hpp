@@ -9,13 +9,13 @@
 
 namespace lockstep {
 
-/// Starts a thread. Raises an input error that says what it was for where the system has none left.
+/// Starts a thread. Raises a peer error that says what it was for where the system has none left: other ranks may have theirs.
 template <class Thread, class Body>
 Thread start_thread(std::string_view purpose, Body&& body) {
     try {
         return Thread(std::forward<Body>(body));
     } catch (std::system_error const& error) {
-        input_error("expected another thread, ", purpose, ", found: ", error.code().message());
+        peer_error("expected another thread, ", purpose, ", found: ", error.code().message());
     }
 }
 

@@ -49,11 +49,14 @@ public:
     /// that is continued, up to the version of the trainer, are its own. Collective.
     Checkpoints(Trainer& trainer, CheckpointOptions options) : trainer_(trainer), options_(std::move(options)) {
         on_first_rank_at_length(ranks(), [&] {
+            bool goes_back = false;
             folder_.emplace(options_.directory, [&](std::uint64_t version, std::filesystem::path const& checkpoint) {
-                return !options_.run.empty() && version <= trainer_.version() && io::run_of(checkpoint) == options_.run;
+                if (options_.run.empty() || io::run_of(checkpoint) != options_.run) return false;
+                goes_back = goes_back || version > trainer_.version();
+                return version <= trainer_.version();
             });
+            if (options_.run.empty() || goes_back) options_.run = new_run();  // what it leaves behind stays, also when it has come past it
         });
-        if (folder_ && options_.run.empty()) options_.run = new_run();
         parts_            = stored_parts(trainer_);
         pieces_           = pieces_of(parts_);
         std::size_t bytes = 0;

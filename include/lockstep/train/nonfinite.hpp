@@ -16,8 +16,8 @@
 
 namespace lockstep {
 
-/// As far as it is known. Gradients are looked at one by one before they are summed only in the step behind one that was skipped: a run in
-/// which all is well pays nothing, and one that skips again learns the rank.
+/// As far as it is known. Gradients are looked at one by one before they are summed only in the step behind one that was skipped, or where
+/// somebody asks for it: a run in which all is well pays nothing, and one that skips again learns the rank.
 struct NonFinite {
     enum class In : std::uint8_t {
         loss,      // of one rank

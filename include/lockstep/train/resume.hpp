@@ -19,7 +19,7 @@ io::CheckpointFacts resume(Trainer& trainer, std::filesystem::path const& path) 
     std::vector<StoredPart> const       parts = stored_parts(trainer);
     std::uint64_t const                 seed  = checkpoint_facts(trainer).seed;
     std::optional<io::CheckpointReader> checkpoint;
-    together(trainer.strategy(), [&] {
+    together_at_length(trainer.strategy(), [&] {
         checkpoint.emplace(path);
         if (checkpoint->facts().seed != seed)
             input_error(checkpoint->name(), ": expected the seed of this run, ", seed, ", found ", checkpoint->facts().seed);
@@ -28,7 +28,8 @@ io::CheckpointFacts resume(Trainer& trainer, std::filesystem::path const& path) 
         checkpoint->check(expected);
     });
     agree(trainer.strategy(), checkpoint->digest(), "index of the checkpoint " + checkpoint->name());
-    share_failure(trainer.strategy(), Failure::of([&] { read_state(parts, *checkpoint); }), false);  // a file is damaged for all
+    together_at_length(
+        trainer.strategy(), [&] { read_state(parts, *checkpoint); }, false);  // a file is damaged for all
     continue_from(trainer, checkpoint->facts());
     trainer.weights_changed();
     return checkpoint->facts();

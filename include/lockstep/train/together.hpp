@@ -8,6 +8,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -104,9 +105,18 @@ Failure at_length(Ranks& ranks, bool here, Body& body) {
     } catch (std::system_error const&) {  // no other thread is to be had: the ranks wait as long as they may
         work();
     }
-    auto const all_done = [&] { return std::ranges::all_of(ranks.gather_values(done ? 1 : 0), [](auto word) { return word != 0; }); };
-    for (std::chrono::milliseconds pause{1}; !all_done(); pause = std::min(2 * pause, std::chrono::milliseconds(50)))
+    auto const begin = std::chrono::steady_clock::now();
+    bool       told  = false;
+    for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+        std::vector<std::uint64_t> const words = ranks.gather_values(done ? 1 : 0);
+        auto const                       slow  = std::ranges::find(words, std::uint64_t{0});
+        if (slow == words.end()) break;
+        if (ranks.rank() == 0 && !told && std::chrono::steady_clock::now() - begin > std::chrono::minutes(1)) {
+            told = true;
+            std::fprintf(stderr, "rank %td is still at work on files after a minute: all ranks wait for it\n", slow - words.begin());
+        }
         std::this_thread::sleep_for(pause);
+    }
     if (thread.joinable()) thread.join();
     return failure;
 }
@@ -116,8 +126,8 @@ Failure at_length(Ranks& ranks, bool here, Body& body) {
 /// `together`, or `on_first_rank`, for what may last longer than ranks wait for each other, as files do. `body` runs in a thread of its own
 /// and talks to no other rank. Collective.
 template <shows_words Ranks, class Body>
-void together_at_length(Ranks& ranks, Body&& body) {
-    share_failure(ranks, detail::at_length(ranks, true, body));
+void together_at_length(Ranks& ranks, Body&& body, bool is_shared = true) {
+    share_failure(ranks, detail::at_length(ranks, true, body), is_shared);
 }
 template <shows_words Ranks, class Body>
 void on_first_rank_at_length(Ranks& ranks, Body&& body) {
