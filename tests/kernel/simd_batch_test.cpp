@@ -103,6 +103,15 @@ TEST_CASE("horizontal sums are trees, horizontal maxima keep NaN") {
     x[width / 2] = -1e8f;
     x[1]         = 1.0f;
     CHECK(horizontal_sum(load(x.data())) == 1.0f);
+    std::size_t different = 0;
+    for (std::uint32_t seed = 1; seed < 1000; ++seed) {
+        for (std::size_t i = 0; i < width; ++i) x[i] = static_cast<float>((seed + i) * 2654435761u % 1000003u) / static_cast<float>(1 + i);
+        Lanes tree = x;
+        for (std::size_t half = width / 2; half > 0; half /= 2)
+            for (std::size_t i = 0; i < half; ++i) tree[i] += tree[i + half];
+        different += horizontal_sum(load(x.data())) != tree[0];
+    }
+    CHECK(different == 0);
     for (std::size_t i = 0; i < width; ++i) {
         x.fill(1.0f);
         x[i] = std::numeric_limits<float>::quiet_NaN();

@@ -187,13 +187,27 @@ inline Batch fused(Batch a, Batch b, Batch c) noexcept {
 /// The larger; NaN if either is NaN. xsimd::max promises nothing of NaN, and a != a is false in xsimd 8.1.
 inline Batch larger(Batch a, Batch b) noexcept { return xsimd::select(xsimd::isnan(a) | (a > b), a, b); }
 
-/// Sum over the lanes as a binary tree, so always in the same order.
+/// Sum over the lanes as a binary tree, so always in the same order. Halves are taken from registers: through memory each level would wait
+/// for the stores of the one before.
 inline float horizontal_sum(Batch value) noexcept {
+#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    __m512 const all   = value;
+    __m256 const upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(all), 1));
+    __m256 const eight = _mm256_add_ps(_mm512_castps512_ps256(all), upper);
+#else
+    __m256 const eight = value;
+#endif
+    __m128 const four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 const two  = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+#else
     alignas(64) std::array<float, width> lanes;
     store(lanes.data(), value);
     for (std::size_t half = width / 2; half > 0; half /= 2)
         for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
     return lanes[0];
+#endif
 }
 
 /// Largest lane; NaN if one is NaN.
