@@ -83,12 +83,21 @@ LOCKSTEP_AVX512_LEAF void pack_tokens(tensor::View<bfloat16 const, 2> matrix, st
     }
 }
 
-/// Adds a row of sums to dw. What lies behind the edge stays as it is, whatever the operands hold.
+/// Adds a row of sums to dw. What lies behind the edge stays as it is, whatever the operands hold. The sides of a tile are constants here:
+/// to divide by those of a MatrixMap, once a row, would take longer than the addition.
 struct AddSink32 {
-    state::Matrix<float> dw;
+    float*      dw;
+    std::size_t tiles_across;
+
+    explicit AddSink32(state::Matrix<float> matrix) noexcept : dw(matrix.data), tiles_across(panels_of(matrix.columns())) {}
+
+    /// The start of a row of 32, from a multiple of 32 on.
+    float* at(std::size_t row, std::size_t column) const noexcept {
+        return dw + (row / block_size * tiles_across + column / block_size) * block_elements + row % block_size * block_size;
+    }
 
     LOCKSTEP_AVX512_INLINE void operator()(float const* sums, std::size_t row, std::size_t column, std::size_t columns) const noexcept {
-        float* const to = dw.data + dw.map(row, column);
+        float* const to = at(row, column);
         store_lanes(to, add(load_lanes(to, columns), load_lanes(sums, columns)), columns);
     }
 };
@@ -125,7 +134,7 @@ LOCKSTEP_AVX512_LEAF void add_products(TokenPanels dy, TokenPanels x, state::Mat
                 float* const      sums = strip + (i - inner.first) * block_elements;
                 LinesAhead        next_sums;
                 if (last && i + 1 < inner.last) {
-                    float const* const to = dw.data + (left ? dw.map(row + block_size, column) : dw.map(row, column + block_size));
+                    float const* const to = left ? sink.at(row + block_size, column) : sink.at(row, column + block_size);
                     next_sums             = {reinterpret_cast<std::byte const*>(to), 64, 1, 0, 64 / steps + 1};
                 }
                 multiply_panels<streams>(LeftPanel32{dy.at(row / block_size, step), tile_bytes, block_bytes},
