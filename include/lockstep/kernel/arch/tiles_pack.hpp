@@ -59,12 +59,17 @@ struct Pair {
     __m512i low, high;
 };
 
-/// Two rows of 32 words of 16 bits: pairs (a[c], b[c]) of c = 0 .. 15 and of c = 16 .. 31.
-LOCKSTEP_AVX512_INLINE Pair interleave(__m512i a, __m512i b) noexcept {
-    __m512i const low = _mm512_unpacklo_epi16(a, b), high = _mm512_unpackhi_epi16(a, b);
+/// Words of 32 bits that belong to columns 0-3, 8-11, 16-19, 24-27 and to the others, as unpacking leaves them: those of columns 0 .. 15
+/// and of columns 16 .. 31.
+LOCKSTEP_AVX512_INLINE Pair in_order(__m512i low, __m512i high) noexcept {
     __m512i const first  = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
     __m512i const second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
     return {_mm512_permutex2var_epi64(low, first, high), _mm512_permutex2var_epi64(low, second, high)};
+}
+
+/// Two rows of 32 words of 16 bits: pairs (a[c], b[c]) of c = 0 .. 15 and of c = 16 .. 31.
+LOCKSTEP_AVX512_INLINE Pair interleave(__m512i a, __m512i b) noexcept {
+    return in_order(_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b));
 }
 
 /// 16 floats to the bits of bfloat16, as precision::bfloat16 rounds them (VCVTNEPS2BF16 would drop denormals).
@@ -86,13 +91,24 @@ LOCKSTEP_AVX512_INLINE void pack_right(bfloat16 const* from, std::size_t stride,
     }
 }
 
-/// 32 rows of 32 elements, transposed, as a tile pair of the left operand: the first 16 columns are the rows of the first tile.
-LOCKSTEP_AVX512_INLINE void pack_left_transposed(bfloat16 const* from, std::size_t stride, bfloat16* to) noexcept {
+/// 32 rows of 32 elements, transposed, as a tile pair of the left operand: the first 16 columns are the rows of the first tile. The sum of
+/// each column is added to `sums` unless that is null, by VDPBF16PS from the pairs at hand: denormals count as zero.
+LOCKSTEP_AVX512_INLINE void pack_left_transposed(bfloat16 const* from, std::size_t stride, bfloat16* to, float* sums = nullptr) noexcept {
     alignas(64) __m512i pairs[32];  // two of a pair of rows: its columns 0-3, 8-11, 16-19, 24-27 and the others
+    auto const          ones = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3F803F80));
+    __m512              low = _mm512_setzero_ps(), high = _mm512_setzero_ps();
     for (std::size_t r = 0; r < 16; ++r, from += 2 * stride) {
         __m512i const a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + stride);
         pairs[2 * r]     = _mm512_unpacklo_epi16(a, b);
         pairs[2 * r + 1] = _mm512_unpackhi_epi16(a, b);
+        if (sums == nullptr) continue;
+        low  = _mm512_dpbf16_ps(low, reinterpret_cast<__m512bh>(pairs[2 * r]), ones);
+        high = _mm512_dpbf16_ps(high, reinterpret_cast<__m512bh>(pairs[2 * r + 1]), ones);
+    }
+    if (sums != nullptr) {
+        Pair const sum = in_order(_mm512_castps_si512(low), _mm512_castps_si512(high));
+        _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_loadu_ps(sums), _mm512_castsi512_ps(sum.low)));
+        _mm512_storeu_ps(sums + 16, _mm512_add_ps(_mm512_loadu_ps(sums + 16), _mm512_castsi512_ps(sum.high)));
     }
     for (std::size_t chunk = 0; chunk < 8; ++chunk) {
         Rows4 const rows = transpose_chunk(reinterpret_cast<std::byte const*>(pairs + chunk % 2), 128, chunk / 2);

@@ -56,16 +56,10 @@ struct TokenBlock {
     }
 };
 
-/// sums[32] += the sum of 32 rows, each lane in order of the rows.
-LOCKSTEP_AVX512_INLINE void add_column_sums(bfloat16 const* from, std::size_t stride, float* sums) noexcept {
-    Lanes32 part{_mm512_setzero_ps(), _mm512_setzero_ps()};
-    for (std::size_t r = 0; r < block_size; ++r) part = add(part, widen(_mm512_loadu_si512(from + r * stride)));
-    store_lanes(sums, add(load_lanes(sums, block_size), part), block_size);
-}
-
 enum class Operand { left_transposed, right };
 
-/// 32 tokens of a matrix: the block of panel p goes to `to + p * panel`. Column sums are added to `sums` unless that is null.
+/// 32 tokens of a matrix: the block of panel p goes to `to + p * panel`. What is transposed adds the sums of its columns to `sums` unless
+/// that is null.
 template <Operand operand>
 LOCKSTEP_AVX512_LEAF void pack_tokens(tensor::View<bfloat16 const, 2> matrix, std::size_t token, bfloat16* to, std::size_t panel,
                                       float* sums) noexcept {
@@ -78,8 +72,7 @@ LOCKSTEP_AVX512_LEAF void pack_tokens(tensor::View<bfloat16 const, 2> matrix, st
         if constexpr (operand == Operand::right)
             pack_right(from, stride, to);
         else
-            pack_left_transposed(from, stride, to);
-        if (sums != nullptr) add_column_sums(from, stride, sums + column);
+            pack_left_transposed(from, stride, to, sums != nullptr ? sums + column : nullptr);
     }
 }
 
