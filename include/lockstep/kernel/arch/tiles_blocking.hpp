@@ -223,9 +223,9 @@ void multiply_packed(PackedProduct const& product, Sink const& sink) {
                                                           chunks.size);
     std::size_t const near_side = left ? row_panels : column_panels, far_side = left ? column_panels : row_panels;
     std::size_t const far = cut_for_tasks(far_side, whole ? product_far : product_far_chunked, PanelParts(near_side, near).count,
-                                          row_panels * column_panels * steps);
+                                          row_panels * column_panels * block_cost(steps));
     PanelParts const  rows(row_panels, left ? near : far), columns(column_panels, left ? far : near);
-    runtime::parallel_for(rows.count * columns.count, rows.size * columns.size * steps * block_step_cost(), [&](std::size_t part) {
+    runtime::parallel_for(rows.count * columns.count, rows.size * columns.size * block_cost(steps), [&](std::size_t part) {
         multiply_part<streams>(product, rows[part / columns.count], columns[part % columns.count], chunks, sink);
     });
 }

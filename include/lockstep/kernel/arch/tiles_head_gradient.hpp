@@ -180,8 +180,8 @@ inline void head_weight_grad(ExponentialBlocks const& e,        // (R,V)
     runtime::parallel_for(steps, across * 512, [&](std::size_t step) {
         pack_scaled(h, factors, step * block_size, packed_h + step * block_elements, steps * block_elements);
     });
-    PanelParts const parts(panels, cut_for_tasks(panels, head_far, 1, panels * across * steps));
-    runtime::parallel_for(parts.count, parts.size * across * steps * block_step_cost(), [&](std::size_t part) {
+    PanelParts const parts(panels, cut_for_tasks(panels, head_far, 1, panels * across * block_cost(steps)));
+    runtime::parallel_for(parts.count, parts.size * across * block_cost(steps), [&](std::size_t part) {
         runtime::ScratchFrame own;
         float* const          sums   = own.take<float>(block_elements).data();
         bfloat16* const       packed = own.take<bfloat16>(head_tokens * block_elements).data();
@@ -197,9 +197,10 @@ inline void head_input_grad(ExponentialBlocks const& e,        // (R,V)
     using namespace detail;
     std::size_t const row_panels = panels_of(dh.extent(0)), across = panels_of(w.columns), panels = panels_of(w.rows);
     PanelParts const  channels(across, head_channels);
-    std::size_t const far = cut_for_tasks(row_panels, head_tokens, channels.count, row_panels * across * std::min(panels, head_columns));
-    PanelParts const  rows(row_panels, far);
-    std::size_t const task_elements = rows.size * channels.size * block_elements;
+    std::size_t const far =
+        cut_for_tasks(row_panels, head_tokens, channels.count, row_panels * across * block_cost(std::min(panels, head_columns)));
+    PanelParts const      rows(row_panels, far);
+    std::size_t const     task_elements = rows.size * channels.size * block_elements;
     runtime::ScratchFrame frame;
     float* const          sums          = frame.take<float>(rows.count * channels.count * task_elements).data();
     auto const            for_each_task = [&](std::size_t cost, auto const& body) {
@@ -210,7 +211,7 @@ inline void head_input_grad(ExponentialBlocks const& e,        // (R,V)
     };
     for (std::size_t first = 0; first < panels; first += head_columns) {
         PanelRange const range{first, std::min(panels, first + head_columns)};
-        for_each_task((range.last - first) * block_step_cost() / block_elements + 1,
+        for_each_task(block_cost(range.last - first) / block_elements + 1,
                       [&](PanelRange r, PanelRange c, float* at) { add_input_products(e, w, r, c, range, at); });
     }
     for_each_task(1, [&](PanelRange r, PanelRange c, float const* at) {

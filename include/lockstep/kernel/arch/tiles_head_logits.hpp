@@ -195,9 +195,9 @@ inline void exponentiate_logits(View<bfloat16 const, 2> x, ForwardWeights w, Row
     PanelParts const      chunks(steps, whole ? whole_sum : product_chunk);
     PanelParts const      row_parts(row_panels, std::max<std::size_t>(1, (whole ? product_near_left : product_near_chunked) / chunks.size));
     constexpr std::size_t block_panels = RowExponentials::block_columns / block_size;
-    std::size_t const     far          = cut_for_tasks(blocks, whole ? 6 : 1, row_parts.count, row_panels * panels_of(w.rows) * steps);
+    std::size_t const     far = cut_for_tasks(blocks, whole ? 6 : 1, row_parts.count, row_panels * panels_of(w.rows) * block_cost(steps));
     PanelParts const      parts(blocks, far);
-    runtime::parallel_for(parts.count * row_parts.count, parts.size * block_panels * row_parts.size * steps * block_step_cost(),
+    runtime::parallel_for(parts.count * row_parts.count, parts.size * block_panels * row_parts.size * block_cost(steps),
                           [&](std::size_t part) {
                               auto const [first_block, last_block] = parts[part / row_parts.count];
                               PanelRange const      row_range      = row_parts[part % row_parts.count];

@@ -152,10 +152,11 @@ inline void gemm_weight_grad(tiles, tensor::View<bfloat16 const, 2> dy,  // (N,M
     if (tokens == 0 || rows == 0 || columns == 0) return;
     bool const        left = rows <= columns;  // the side with fewer panels streams: its blocks are loaded anew for each part of the other
     std::size_t const near_parts = PanelParts(left ? rows : columns, near_panels).count;
-    std::size_t const far = cut_for_tasks(left ? columns : rows, far_panels, near_parts, rows * columns * std::min(tokens, chunk_steps));
-    PanelParts const  row_parts(rows, left ? near_panels : far), column_parts(columns, left ? far : near_panels);
-    PanelParts const  chunks(tokens, chunk_steps);
-    std::size_t const sum_parts = (chunks.size + pack_steps - 1) / pack_steps, padded = rows * block_size;
+    std::size_t const far =
+        cut_for_tasks(left ? columns : rows, far_panels, near_parts, rows * columns * block_cost(std::min(tokens, chunk_steps)));
+    PanelParts const      row_parts(rows, left ? near_panels : far), column_parts(columns, left ? far : near_panels);
+    PanelParts const      chunks(tokens, chunk_steps);
+    std::size_t const     sum_parts = (chunks.size + pack_steps - 1) / pack_steps, padded = rows * block_size;
     runtime::ScratchFrame frame;
     bfloat16* const       packed_dy = frame.take<bfloat16>(rows * chunks.size * block_elements).data();
     bfloat16* const       packed_x  = frame.take<bfloat16>(columns * chunks.size * block_elements).data();
@@ -174,7 +175,7 @@ inline void gemm_weight_grad(tiles, tensor::View<bfloat16 const, 2> dy,  // (N,M
             }
         });
         runtime::parallel_for(
-            row_parts.count * column_parts.count, row_parts.size * column_parts.size * steps * block_step_cost(), [&](std::size_t task) {
+            row_parts.count * column_parts.count, row_parts.size * column_parts.size * block_cost(steps), [&](std::size_t task) {
                 PanelRange const row_range = row_parts[task / column_parts.count], column_range = column_parts[task % column_parts.count];
                 if (row_range.first == row_range.last || column_range.first == column_range.last) return;
                 runtime::ScratchFrame own;
