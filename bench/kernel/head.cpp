@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
         add<float>(s, threads);
     };
     add_both({1024, 50304, 768}, 1);
+    add<bfloat16>({608, 50304, 768}, 1);  // a chunk of 4096 tokens on tiles
     for (int threads : {1, 2})
         for (Sizes s : {Sizes{1024, 65, 384}, Sizes{1024, 256, 128}}) add_both(s, threads);
     benchmark::RunSpecifiedBenchmarks();

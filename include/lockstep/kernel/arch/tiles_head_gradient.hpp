@@ -82,16 +82,17 @@ struct TransposedAddSink {
 /// takes; columns of E that all tasks take before the next ones, so that they share them and the weights in the third level.
 inline constexpr std::size_t head_tokens = 16, head_channels = 12, head_far = 16, head_columns = 32;
 
-/// dw += E^T h for some panels of 32 rows of dw: computed as h^T E. `packed` holds a panel of E with pairs of rows interleaved, `sums` a
-/// block.
+/// dw += E^T h for some panels of 32 rows of dw: computed as h^T E. Each pass over tokens reads and writes all of them, so there are as few
+/// as leave a panel of E in the first-level cache. `packed` holds one with pairs of rows interleaved, `sums` a block.
 LOCKSTEP_AVX512_LEAF inline void add_head_products(ExponentialBlocks const& e, TokenPanels h, state::Matrix<float> dw, PanelRange range,
                                                    bfloat16* packed, float* sums) noexcept {
     TileScope const         tiles;
     std::size_t const       across = panels_of(dw.columns());
     TransposedAddSink const sink{dw, across};
+    std::size_t const       most = PanelParts(h.steps, product_resident).size;
     Unfinished              old;
-    for (std::size_t token = 0; token < h.steps; token += head_tokens) {
-        std::size_t const steps = std::min(head_tokens, h.steps - token);
+    for (std::size_t token = 0; token < h.steps; token += most) {
+        std::size_t const steps = std::min(most, h.steps - token);
         for (std::size_t v = range.first; v < range.last; ++v) {
             bfloat16 const* const panel = e.data + v * e.column_panel + token * block_elements;
             for (std::size_t step = 0; step < steps; ++step)
@@ -184,7 +185,7 @@ inline void head_weight_grad(ExponentialBlocks const& e,        // (R,V)
     runtime::parallel_for(parts.count, parts.size * across * block_cost(steps), [&](std::size_t part) {
         runtime::ScratchFrame own;
         float* const          sums   = own.take<float>(block_elements).data();
-        bfloat16* const       packed = own.take<bfloat16>(head_tokens * block_elements).data();
+        bfloat16* const       packed = own.take<bfloat16>(product_resident * block_elements).data();
         add_head_products(e, {packed_h, steps}, dw, parts[part], packed, sums);
     });
 }
