@@ -43,7 +43,7 @@ FAULTS = [
      "comm/ordered_sum", 0),
     (13, "precision/bfloat16.hpp", "(random & 0xFFFFu)", "(random & 0x7FFFu)", "precision/bfloat16", 0),
     (14, "precision/bfloat16.hpp", "if ((u & 0x7FFFFFFFu) > 0x7F800000u)", "if (u == 0)", "precision/bfloat16", 0),
-    (15, "kernel/embedding.hpp", "detail::add_to_row(tag, dy.row(n).data(), dtable, static_cast<std::size_t>(tokens[n]), begin, end);", "", "nn/embedding_and_head", 0),
+    (15, "kernel/embedding.hpp", "detail::add_to_rows(tag, dy, dtable, begin, end, [&](std::size_t n) { return static_cast<std::size_t>(tokens[n]); });", "", "nn/embedding_and_head", 0),
     (16, "state/shard.hpp", "std::size_t const  chunk = (whole.size() + ranks - 1) / ranks;\n    std::vector<Range> result(ranks);\n    std::size_t        begin", "std::size_t const  chunk = whole.size() / ranks;\n    std::vector<Range> result(ranks);\n    std::size_t        begin", "state/shard", 0),
     (17, "train/trainer.hpp", "version_ += result.applied;", "++version_;", "train/verdict", 2),
     (18, "optim/sgd.hpp", "T const moved = multiply_add(keep, buffer[i], take * gradient);", "T const moved = multiply_add(keep, buffer[i], take * rate * gradient);", "optim/sgd", 0),

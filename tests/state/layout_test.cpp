@@ -40,7 +40,7 @@ TEST_CASE("a layout is a permutation: each element has a place of its own, the r
         for (std::size_t r = 0; r < map.rows(); ++r)
             for (std::size_t c = 0; c < map.columns(); ++c) {
                 std::size_t const at = map(r, c);
-                inside               = inside && at < map.size();
+                inside               = inside && at < map.size() && at == map(r, 0) + map(0, c);
                 if (at < map.size()) ++hits[at];
             }
         CHECK(inside);

@@ -59,14 +59,19 @@ void add_row(Tag tag, Matrix<W> matrix, std::size_t row, A* sum) {
     });
 }
 
-/// Columns begin..end of a row of the matrix += dy.
-template <class Tag, class DY, class G>
-void add_to_row(Tag tag, DY const* dy, Matrix<G> matrix, std::size_t row, std::size_t begin, std::size_t end) {
-    for_each_row_piece(matrix, row, begin, end, [&](G* to, std::size_t distance, std::size_t column, std::size_t count) {
-        if (distance == 1)
-            arch::add_block(tag, dy + column, to, count);
-        else
-            for (std::size_t c = 0; c < count; ++c) to[c * distance] += static_cast<G>(dy[column + c]);
+/// Columns begin..end of row `row_of(n)` of the matrix += those of dy[n], for each n in order. Where the columns lie is computed once: rows
+/// are all alike.
+template <class Tag, class DY, class G, class RowOf>
+void add_to_rows(Tag tag, View<DY, 2> dy, Matrix<G> matrix, std::size_t begin, std::size_t end, RowOf const& row_of) {
+    for_each_row_piece(matrix, 0, begin, end, [&](G* first, std::size_t distance, std::size_t column, std::size_t count) {
+        for (std::size_t n = 0; n < dy.extent(0); ++n) {
+            DY const* const from = dy.row(n).data() + column;
+            G* const        to   = first + matrix.map(row_of(n), 0);
+            if (distance == 1)
+                arch::add_block(tag, from, to, count);
+            else
+                for (std::size_t c = 0; c < count; ++c) to[c * distance] += static_cast<G>(from[c]);
+        }
     });
 }
 
@@ -107,10 +112,9 @@ void embedding_backward(std::span<std::int32_t const> tokens,      // (N)
     with_arch([&](auto tag) {
         runtime::parallel_for((columns + wide - 1) / wide, 2 * rows * wide, [&](std::size_t block) {
             std::size_t const begin = block * wide, end = std::min(columns, begin + wide);
-            for (std::size_t n = 0; n < rows; ++n) {
-                detail::add_to_row(tag, dy.row(n).data(), dtable, static_cast<std::size_t>(tokens[n]), begin, end);
-                if (dpositions.data != nullptr) detail::add_to_row(tag, dy.row(n).data(), dpositions, n % sequence, begin, end);
-            }
+            detail::add_to_rows(tag, dy, dtable, begin, end, [&](std::size_t n) { return static_cast<std::size_t>(tokens[n]); });
+            if (dpositions.data != nullptr)
+                detail::add_to_rows(tag, dy, dpositions, begin, end, [&](std::size_t n) { return n % sequence; });
         });
     });
 }

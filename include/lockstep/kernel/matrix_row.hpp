@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "lockstep/state/layout.hpp"
 
@@ -21,14 +22,14 @@ void for_each_row_piece(state::Matrix<T> matrix, std::size_t row, std::size_t be
 }
 
 /// One row of a matrix in column pairs, contiguous: so many elements as its columns padded to whole tiles. Where a pair lies is computed
-/// once a tile: to divide for each would take longer than all the rest.
+/// once a row: to divide for each, or for each tile, would take longer than all the rest.
 template <class T>
 void copy_paired_row(state::Matrix<T const> matrix, std::size_t row, T* to) {
-    std::size_t const tile     = matrix.map.tile_columns();
-    std::size_t const distance = tile > 2 ? matrix.map(row, 2) - matrix.map(row, 0) : 0;
-    for (std::size_t begin = 0; begin < matrix.columns(); begin += tile) {
-        T const* from = matrix.data + matrix.map(row, begin);
-        for (std::size_t c = 0; c < tile; c += 2, from += distance) to[begin + c] = from[0], to[begin + c + 1] = from[1];
+    std::size_t const tile = matrix.map.tile_columns(), next_tile = matrix.map(0, tile), next_pair = matrix.map(0, 2);
+    T const*          first = matrix.data + matrix.map(row, 0);
+    for (std::size_t begin = 0; begin < matrix.columns(); begin += tile, first += next_tile) {
+        T const* from = first;
+        for (std::size_t c = 0; c < tile; c += 2, from += next_pair) std::memcpy(static_cast<void*>(to + begin + c), from, 2 * sizeof(T));
     }
 }
 

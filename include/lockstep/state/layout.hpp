@@ -68,6 +68,7 @@ public:
         return order_ == TileOrder::column_pairs ? 2 : order_ == TileOrder::row_pairs ? block : tile_columns_;
     }
 
+    /// The sum of what row and column add: (row, column) lies (row, 0) + (0, column) elements from the start.
     constexpr std::size_t operator()(std::size_t row, std::size_t column) const noexcept {
         std::size_t const panel = row / panel_rows_;
         std::size_t const tile  = column / tile_columns_;
