@@ -46,6 +46,23 @@ TEST_CASE_TEMPLATE("splitting between granules changes no bit, nor do threads", 
     }
 }
 
+TEST_CASE_TEMPLATE("many spans at once add up to the bits of one after another", T, float, test::bfloat16, test::float16, double) {
+    auto const                       values = some_values<T>(200000);
+    std::vector<kernel::Granules<T>> parts;
+    ExactSum                         right;
+    std::size_t                      begin = 0;
+    for (std::size_t n : {std::size_t{1}, std::size_t{0}, std::size_t{50}, std::size_t{3000}, std::size_t{70000}, std::size_t{768}})
+        for (std::size_t granule : {std::size_t{1}, std::size_t{50}}) {
+            parts.push_back({std::span(values).subspan(begin, n), granule});
+            right += kernel::sum_of_squares(parts.back().values, granule);
+            begin += n;
+        }
+    for (int threads : {1, 2, 3})
+        CHECK(same(runtime::Threads(threads).run([&] { return kernel::sum_of_squares(std::span<kernel::Granules<T> const>(parts)); }),
+                   right));
+    CHECK(kernel::sum_of_squares(std::span<kernel::Granules<T> const>{}).value() == 0.0);
+}
+
 TEST_CASE_TEMPLATE("with a granule of 1 the sum is exact over the whole range of exponents", T, float, test::bfloat16, test::float16) {
     std::vector<T> values(5000);
     ExactSum       right;

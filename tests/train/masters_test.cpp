@@ -59,6 +59,30 @@ TEST_CASE("running means without a gradient end at zero") {
     decay_to_zero<precision::Bf16, optim::Bf16State<optim::AdamW>>(least, least);
 }
 
+TEST_CASE("the squares of all gradients add up to the bits of one parameter after another, on any number of threads") {
+    using Bound = parallel::Single::Bound<precision::Fp32, tensor::ArenaStorage>;
+    std::vector<state::Unit> units(2);
+    for (state::Unit& unit : units) {
+        nn::Declaration declaration(unit, {});
+        declaration.matrix("w", 3, 20000, {0, 0.02f});
+        declaration.matrix("u", 70, 1000, {0, 0.02f});
+        declaration.vector("b", 33, {0, 0.02f});
+    }
+    Bound                                                        bound({}, units, {});
+    Masters<precision::Fp32, optim::AdamW, tensor::ArenaStorage> masters(units, {bound.owned(0), bound.owned(1)}, {});
+    ExactSum                                                     right;
+    for (std::size_t u : {0u, 1u}) {
+        auto const gradients = bound.owned(u).gradients;
+        for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = static_cast<float>(random_normal({1, 1, 0}, 1000000 * u + i));
+        for (state::Parameter const& parameter : units[u].parameters)
+            right += kernel::sum_of_squares(gradients.subspan(parameter.offset, parameter.range().size()), parameter.map.granule());
+    }
+    for (int threads : {1, 2, 3}) {
+        ExactSum sum = runtime::Threads(threads).run([&] { return masters.gradient_squares(); });
+        CHECK(std::ranges::equal(sum.limbs(), right.limbs()));
+    }
+}
+
 TEST_CASE("discarded gradients are zero") {
     using Bound = parallel::Single::Bound<precision::Fp32, tensor::ArenaStorage>;
     std::vector<state::Unit> units(1);

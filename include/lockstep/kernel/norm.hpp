@@ -78,6 +78,18 @@ void add_squares(std::span<T const> values, std::size_t granule, ExactSum& total
         total += granule_squares(values.data() + i, std::min(granule, values.size() - i));
 }
 
+/// What body(block, sum) adds to a sum for each block, added up without rounding. `cost` as in runtime::parallel_for.
+template <class Body>
+ExactSum sum_of_blocks(std::size_t blocks, std::size_t cost, Body const& body) {
+    runtime::ScratchFrame     frame;
+    std::span<ExactSum> const sums = frame.take<ExactSum>(blocks);
+    std::ranges::fill(sums, ExactSum{});
+    runtime::parallel_for(blocks, cost, [&](std::size_t block) { body(block, sums[block]); });
+    ExactSum total;
+    for (ExactSum const& sum : sums) total += sum;
+    return total;
+}
+
 }  // namespace detail
 
 /// Sum of squares. Each `granule` elements, counted from the start of the span, are summed in double in one fixed way; these sums are added
@@ -92,17 +104,28 @@ ExactSum sum_of_squares(std::span<T> values, std::size_t granule) {
     std::size_t const              granules = (all.size() + granule - 1) / granule;
     std::size_t const              blocks   = std::min(most, (all.size() + least - 1) / least);
     if (blocks == 0) return {};
-    std::size_t const         size = (granules + blocks - 1) / blocks * granule;
-    runtime::ScratchFrame     frame;
-    std::span<ExactSum> const sums = frame.take<ExactSum>(blocks);
-    std::ranges::fill(sums, ExactSum{});
-    runtime::parallel_for(blocks, size, [&](std::size_t b) {
+    std::size_t const size = (granules + blocks - 1) / blocks * granule;
+    return detail::sum_of_blocks(blocks, size, [&](std::size_t b, ExactSum& sum) {
         std::size_t const begin = std::min(all.size(), b * size);
-        detail::add_squares(all.subspan(begin, std::min(size, all.size() - begin)), granule, sums[b]);
+        detail::add_squares(all.subspan(begin, std::min(size, all.size() - begin)), granule, sum);
     });
-    ExactSum total;
-    for (ExactSum const& sum : sums) total += sum;
-    return total;
+}
+
+/// Elements in granules, the last of which may be cut short.
+template <class T>
+struct Granules {
+    std::span<T const> values;
+    std::size_t        granule;
+};
+
+/// Sum of squares over many spans at once: small ones together are worth several threads.
+template <class T>
+ExactSum sum_of_squares(std::span<Granules<T> const> parts) {
+    std::size_t elements = 0;
+    for (Granules<T> const& part : parts) elements += part.values.size();
+    if (elements == 0) return {};
+    return detail::sum_of_blocks(parts.size(), elements / parts.size(),
+                                 [&](std::size_t p, ExactSum& sum) { detail::add_squares(parts[p].values, parts[p].granule, sum); });
 }
 
 }  // namespace lockstep::kernel

@@ -44,7 +44,10 @@ public:
         std::size_t before = 0;
         for (std::size_t u = 0; u < units.size(); ++u) {
             values_.push_back(whole_masters(u, before));
-            for (state::Parameter const& parameter : units[u].parameters) add_pieces(u, parameter, groups.of(parameter), before, count);
+            for (state::Parameter const& parameter : units[u].parameters) {
+                add_pieces(u, parameter, groups.of(parameter), before, count);
+                add_counted(u, parameter, intersect(parameter.range(), owned_[u].counted), count);
+            }
             before += owned_[u].range.size();
         }
     }
@@ -80,18 +83,7 @@ public:
     }
 
     /// The sum of the squares of all gradients that this rank counts; equal bits however they are shared out.
-    ExactSum gradient_squares() const {
-        ExactSum sum;
-        for (std::size_t u = 0; u < units_.size(); ++u)
-            for (state::Parameter const& parameter : units_[u].parameters) {
-                Range const range = intersect(parameter.range(), owned_[u].counted);
-                if (range.empty()) continue;
-                sum += kernel::sum_of_squares(
-                    std::span<Master const>(owned_[u].gradients.subspan(range.begin - owned_[u].range.begin, range.size())),
-                    parameter.map.granule());
-            }
-        return sum;
-    }
+    ExactSum gradient_squares() const { return kernel::sum_of_squares(std::span<kernel::Granules<Master> const>(counted_)); }
 
     /// Of the gradients that this rank owns, the key of the first that is not finite, from the last parameter of the last unit on: backward
     /// goes about that way.
@@ -191,6 +183,16 @@ private:
         }
     }
 
+    /// Gradients that this rank counts, in parts of whole granules: at least so many elements that an exact sum for each does not matter.
+    void add_counted(std::size_t unit, state::Parameter const& parameter, Range range, std::size_t count) {
+        if (range.empty()) return;
+        std::size_t const granule = parameter.map.granule(), wanted = std::max<std::size_t>(32768, count / 256);
+        std::size_t const step = (wanted + granule - 1) / granule * granule;
+        for (std::size_t begin = range.begin; begin < range.end; begin += step)
+            counted_.push_back(
+                {owned_[unit].gradients.subspan(begin - owned_[unit].range.begin, std::min(step, range.end - begin)), granule});
+    }
+
     template <class Value>
     void for_each_element(Value const& value) {
         for (std::size_t u = 0; u < units_.size(); ++u)
@@ -217,6 +219,7 @@ private:
     std::size_t                               slot_stride_ = 0;
     std::vector<std::span<Master>>            values_;  // by unit
     std::vector<Piece>                        pieces_;
+    std::vector<kernel::Granules<Master>>     counted_;
 };
 
 }  // namespace lockstep
