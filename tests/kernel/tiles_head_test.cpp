@@ -176,6 +176,7 @@ TEST_CASE("losses and gradients of awkward sizes are those of double") {
     compare(Case(40, 257, 960), 40);  // sums of channels in several chunks
     compare(Case(70, 1100, 33), 8);   // blocks of columns
     compare(Case(600, 2100, 40), 8);  // parts of rows and of columns
+    compare(Case(70, 4200, 33), 8);   // ranges of columns
     compare(Case(1100, 65, 20), 8);   // chunks of tokens
 }
 

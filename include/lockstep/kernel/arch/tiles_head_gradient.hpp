@@ -79,8 +79,13 @@ struct TransposedAddSink {
 };
 
 /// In units of 32: tokens and channels of a task, so that what it comes back to stays in the second-level cache; rows of dw that a task
-/// takes; columns of E that all tasks take before the next ones, so that they share them and the weights in the third level.
-inline constexpr std::size_t head_tokens = 16, head_channels = 12, head_far = 16, head_columns = 32;
+/// takes.
+inline constexpr std::size_t head_tokens = 16, head_channels = 12, head_far = 16;
+
+/// Panels of columns of E that all tasks take before the next ones, so that they share them and the weights in the third level. Each time a
+/// task starts with weights that nothing has asked for ahead, and all wait for the last one: so they are many. Vectors ask for nothing and
+/// do better with as few as stay in the second level.
+inline std::size_t head_columns() noexcept { return without_tile_unit() ? 32 : 128; }
 
 /// dw += E^T h for some panels of 32 rows of dw: computed as h^T E. Each pass over tokens reads and writes all of them, so there are as few
 /// as leave a panel of E in the first-level cache. `packed` holds one with pairs of rows interleaved, `sums` a block.
@@ -198,8 +203,9 @@ inline void head_input_grad(ExponentialBlocks const& e,        // (R,V)
     using namespace detail;
     std::size_t const row_panels = panels_of(dh.extent(0)), across = panels_of(w.columns), panels = panels_of(w.rows);
     PanelParts const  channels(across, head_channels);
-    std::size_t const far =
-        cut_for_tasks(row_panels, head_tokens, channels.count, row_panels * across * block_cost(std::min(panels, head_columns)));
+    // As if there were two chains to a range: tasks of fewer rows would read the weights from the third level more often.
+    std::size_t const     range_cost = row_panels * across * block_cost(std::min(panels, 2 * head_tokens));
+    std::size_t const     far        = cut_for_tasks(row_panels, head_tokens, channels.count, range_cost);
     PanelParts const      rows(row_panels, far);
     std::size_t const     task_elements = rows.size * channels.size * block_elements;
     runtime::ScratchFrame frame;
@@ -210,8 +216,8 @@ inline void head_input_grad(ExponentialBlocks const& e,        // (R,V)
             if (r.first != r.last && c.first != c.last) body(r, c, sums + task * task_elements);
         });
     };
-    for (std::size_t first = 0; first < panels; first += head_columns) {
-        PanelRange const range{first, std::min(panels, first + head_columns)};
+    for (std::size_t first = 0; first < panels; first += head_columns()) {
+        PanelRange const range{first, std::min(panels, first + head_columns())};
         for_each_task(block_cost(range.last - first) / block_elements + 1,
                       [&](PanelRange r, PanelRange c, float* at) { add_input_products(e, w, r, c, range, at); });
     }
