@@ -345,10 +345,10 @@ TEST_CASE("a run that forgets --resume says what it finds, keeps it, and leaves 
 
     std::string const other = place.folder / "other";  // a run that goes on in another folder takes nothing there for its own
     run_well(1, place.steps(2) + Words{"--save", other});
-    CHECK(count(run_well(1, place.steps(7) + Words{"--save", other, "--keep", "1", "--resume", place.saved}).out, "does not continue") ==
+    CHECK(count(run_well(1, place.steps(10) + Words{"--save", other, "--keep", "1", "--resume", place.saved}).out, "does not continue") ==
           1);
     CHECK(checkpoints(other) == 2);
-    CHECK(count(run_well(1, place.steps(8) + Words{"--save", other, "--keep", "1", "--resume", other}).out, "does not continue") == 1);
+    CHECK(count(run_well(1, place.steps(11) + Words{"--save", other, "--keep", "1", "--resume", other}).out, "does not continue") == 1);
     CHECK(fs::exists(other + "/step-0000000002"));
     CHECK(checkpoints(other) == 2);
 }
