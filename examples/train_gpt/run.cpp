@@ -15,6 +15,7 @@
 
 #include "communication.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/data/sampler.hpp"
 #include "lockstep/data/source_text.hpp"
 #include "lockstep/data/token_stream.hpp"
 #include "lockstep/data/tokenizer.hpp"
@@ -297,8 +298,8 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
         if (std::string const changed = what_changed(resumed.configuration, configuration); !changed.empty())
             terminal.line("changed since it was saved: " + changed);
     }
-    if (std::size_t const windows_there = (data.train.size() - 1) / settings.sequence; windows_there < settings.global_batch)
-        terminal.line(ls::sentence("--data has ", windows_there, " sequences, fewer than --global-batch ", settings.global_batch,
+    if (auto const there = ls::data::windows(data.train.size(), settings.sequence, data.train.name()); there < settings.global_batch)
+        terminal.line(ls::sentence("--data has ", there, " sequences, fewer than --global-batch ", settings.global_batch,
                                    ": a step sees some of them more than once"));
     saving.tell([&](std::string const& line) { terminal.line(line); });
 
