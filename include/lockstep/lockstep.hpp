@@ -44,6 +44,7 @@
 #include "lockstep/data/tokenizer.hpp"
 #include "lockstep/data/tokens.hpp"
 #include "lockstep/data/windows.hpp"
+#include "lockstep/io/block_buffer.hpp"
 #include "lockstep/io/checkpoint_facts.hpp"
 #include "lockstep/io/checkpoint_folder.hpp"
 #include "lockstep/io/checkpoint_index.hpp"

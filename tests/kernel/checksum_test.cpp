@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <set>
 #include <span>
 
@@ -24,6 +25,9 @@ TEST_CASE("the checksum of bytes on one thread is that of the elements") {
     std::vector<float> values(1000);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 400;
     std::span<float const> const all(values);
+    std::uint64_t                defined = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) defined += kernel::mix64(7 + i, std::bit_cast<std::uint32_t>(values[i]));
+    CHECK(kernel::mixed_sum(4, std::as_bytes(all), 7) == defined);
     CHECK(kernel::mixed_sum(4, std::as_bytes(all), 7) == kernel::checksum(all, 7));
     CHECK(kernel::mixed_sum(4, std::as_bytes(all.first(300)), 7) + kernel::mixed_sum(4, std::as_bytes(all.subspan(300)), 307) ==
           kernel::checksum(all, 7));

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/io/checkpoint_folder.hpp"
@@ -52,25 +54,29 @@ inline TensorPlan plan_of(CheckpointPiece const& piece, bool only) {
 inline void write_checkpoint_shard(std::filesystem::path const& directory, std::size_t rank, std::size_t ranks,
                                    std::span<CheckpointPiece const> pieces, std::span<std::byte const> copy,
                                    std::stop_token const& stop = {}) {
-    std::string const       file = detail::shard_name(rank, ranks);
+    constexpr std::size_t   in_cache = checksum_elements / 16;  // elements that are summed and copied while they are
+    std::string const       file     = detail::shard_name(rank, ranks);
     std::vector<TensorPlan> plans;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
         bool const before = i > 0 && pieces[i - 1].tensor == pieces[i].tensor;
         bool const after  = i + 1 < pieces.size() && pieces[i + 1].tensor == pieces[i].tensor;
         plans.push_back(detail::plan_of(pieces[i], !before && !after));
     }
-    SafetensorsWriter writer(directory / file, plans);
+    std::map<std::string_view, std::size_t> index;
+    for (std::size_t i = 0; i < plans.size(); ++i) index.emplace(plans[i].name, i);
+    SafetensorsWriter writer(directory / file, plans, {}, PageCache::passed);
     StoredTensors     stored;
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        CheckpointPiece const& piece = pieces[i];
-        StoredPiece            written{file, plans[i].name, piece.range, {}};
+    for (TensorInfo const& place : writer.tensors()) {  // one byte after the other
+        CheckpointPiece const& piece = pieces[index.at(place.name)];
+        StoredPiece            written{file, place.name, piece.range, {}};
         std::size_t const      width = bytes(piece.dtype);
-        for (std::size_t done = 0; done < piece.range.size(); done += checksum_elements) {
+        for (std::size_t done = 0; done < piece.range.size(); done += in_cache) {
             if (stop.stop_requested()) return;
-            std::size_t const count = std::min(checksum_elements, piece.range.size() - done);
+            std::size_t const count = std::min(in_cache, piece.range.size() - done);
             auto const        part  = copy.subspan(piece.offset + done * width, count * width);
-            written.checksums.push_back(kernel::mixed_sum(width, part, piece.range.begin + done));
-            writer.append_raw(plans[i].name, part);
+            if (done % checksum_elements == 0) written.checksums.push_back(0);
+            written.checksums.back() += kernel::mixed_sum(width, part, piece.range.begin + done);
+            writer.append_raw(place.name, part);
         }
         StoredTensor& tensor = stored[piece.tensor];
         tensor.dtype         = piece.dtype;

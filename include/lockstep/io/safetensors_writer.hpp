@@ -69,7 +69,9 @@ inline std::string header_text(std::span<TensorInfo const> tensors, Metadata con
 class SafetensorsWriter {
 public:
     /// `metadata` gets "format": "pt" where it has no format: other readers insist on it.
-    SafetensorsWriter(std::filesystem::path const& path, std::vector<TensorPlan> plans, Metadata metadata = {}) : file_(path) {
+    SafetensorsWriter(std::filesystem::path const& path, std::vector<TensorPlan> plans, Metadata metadata = {},
+                      PageCache cache = PageCache::used)
+        : file_(path, cache) {
         metadata.emplace("format", "pt");
         tensors_                = detail::lay_out(std::move(plans), file_.name());
         std::string const front = detail::header_text(tensors_, metadata, file_.name());
