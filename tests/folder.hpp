@@ -17,8 +17,8 @@ namespace lockstep::test {
 
 class Folder {
 public:
-    Folder() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "lockstep_XXXXXX").string();
+    explicit Folder(std::filesystem::path const& parent = std::filesystem::temp_directory_path()) {
+        std::string pattern = (parent / "lockstep_XXXXXX").string();
         path_               = ::mkdtemp(pattern.data());
         std::filesystem::permissions(path_, std::filesystem::perms(0755));  // for tests that become another user
     }

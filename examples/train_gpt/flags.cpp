@@ -11,6 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/io/file.hpp"
 #include "lockstep/io/hugging_face_config.hpp"
+#include "lockstep/io/hugging_face_files.hpp"
 #include "presets.hpp"
 
 namespace train_gpt {
@@ -400,7 +401,7 @@ private:
         auto const config = init_config();
         if (config.empty()) return check_sizes();
 
-        ls::state::ModelSizes const file  = ls::io::read_config(config);
+        ls::state::ModelSizes const file  = ls::io::read_config(ls::io::model_file(config, config.string()));
         auto const                  agree = [&](char const* flag, std::size_t wanted, std::size_t found) {
             if (given(flag) && wanted != found) ls::input_error(flag, " ", wanted, ": expected ", found, " as ", config.string(), " says");
         };

@@ -48,6 +48,7 @@
 #include "lockstep/io/checkpoint_facts.hpp"
 #include "lockstep/io/checkpoint_folder.hpp"
 #include "lockstep/io/checkpoint_index.hpp"
+#include "lockstep/io/checkpoint_place.hpp"
 #include "lockstep/io/checkpoint_reader.hpp"
 #include "lockstep/io/checkpoint_writer.hpp"
 #include "lockstep/io/dtype.hpp"

@@ -418,6 +418,10 @@ def config_cases(cases):
     blocked = cases.copy("gpt2", "config/folder")
     (blocked / "config.json").unlink()
     (blocked / "config.json").mkdir()
+    away = cases.copy("gpt2", "config/link_out")
+    os.rename(away / "config.json", away.parent / "config_outside.json")
+    os.symlink("../config_outside.json", away / "config.json")
+    cases.add("config gpt2", "a link out of its folder", {"--init": away}, ["config.json", "found a link to"])
     for breaks, target in (("a dangling link of this name", "gone"), ("a link to itself", "config.json")):
         linked = cases.copy("gpt2", f"config/link_{target}")
         (linked / "config.json").unlink()
@@ -495,6 +499,8 @@ def index_cases(cases):
     case("a dangling link to a whole model", ["model.safetensors", "expected a file that can be read"], change=lambda f: os.symlink("gone", f / "model.safetensors"))
     case("a dangling link for an index", [name, "expected a file that can be read"], change=lambda f: ((f / name).unlink(), os.symlink("gone", f / name)))
     case("an index of more than 25 MB", [name, "at most 25000000"], change=lambda f: os.truncate(f / name, 25000001))
+    case("an index that is a link out", [name, "found a link to"], change=lambda f: (os.rename(f / name, f.parent / "outside.json"), os.symlink("../outside.json", f / name)))
+    case("a whole model that is a link out", ["model.safetensors", "found a link to"], change=lambda f: os.symlink("../sound/" + shards[0], f / "model.safetensors"))
     case("an index that is a folder", [name, "directory"], change=lambda f: ((f / name).unlink(), (f / name).mkdir()))
     case("an index that is a pipe", [name, "regular file"], change=lambda f: ((f / name).unlink(), os.mkfifo(f / name)))
 

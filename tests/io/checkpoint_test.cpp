@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "../folder.hpp"
+#include "lockstep/io/checkpoint_folder.hpp"
 #include "lockstep/io/checkpoint_reader.hpp"
 #include "lockstep/io/checkpoint_writer.hpp"
 #include "lockstep/precision/bfloat16.hpp"
@@ -201,6 +202,48 @@ TEST_CASE("a run removes what it saved or continues, not what it does not") {
     CHECK(publish(fresh, 3, 1) == Versions{3, 20, 25, 30});
     CHECK(publish(fresh, 6, 1) == Versions{6, 20, 25, 30});
     CHECK(newest_checkpoint(home) == home / "step-0000000006");
+}
+
+TEST_CASE("killed between the two names, the newer checkpoint is the newest, unless it is another run's") {
+    for (bool const same_run : {true, false}) {
+        Folder const   folder;
+        fs::path const home = folder / "c";
+        write(home, {0, 1000}, 2, 4);
+        write(home, {0, 500, 1000}, 2, 6);
+        folder.write("c/latest", "step-0000000004\n");
+        folder.write("c/.latest.77.0.tmp", "step-0000000006\n");
+        if (!same_run) {
+            std::string text = test::read_all(home / "step-0000000004/index.json");
+            text.replace(text.find("\"one\""), 5, "\"two\"");
+            std::ofstream(home / "step-0000000004/index.json") << text;
+        }
+        fs::path const newest = home / (same_run ? "step-0000000006" : "step-0000000004");
+        CHECK(newest_checkpoint(home) == newest);
+        CHECK(fs::exists(home / ".latest.77.0.tmp"));  // who reads changes nothing
+        CheckpointFolder const next(home);
+        CHECK_FALSE(fs::exists(home / ".latest.77.0.tmp"));
+        CHECK(test::read_all(home / "latest") == newest.filename().string() + '\n');
+        CHECK(newest_checkpoint(home) == newest);
+    }
+}
+
+TEST_CASE("what is no checkpoint is not replaced by one") {
+    Folder const folder;
+    folder.write("c/step-0000000012/model.bin", "somebody's");
+    CHECK(mentions(refusal([&] { write(folder / "c", {0, 1000}); }), "step-0000000012: expected a checkpoint, or nothing of this name"));
+    CHECK(test::read_all(folder / "c/step-0000000012/model.bin") == "somebody's");
+    CHECK_FALSE(fs::exists(folder / "c/latest"));
+}
+
+TEST_CASE("a folder that was moved away, and another one in its place, are told") {
+    Folder const     folder;
+    CheckpointFolder home(folder / "c");
+    home.begin(1);
+    fs::rename(folder / "c", folder / "moved");
+    CheckpointFolder const other(folder / "c");
+    CHECK(mentions(refusal([&] { home.begin(2); }), "c: expected the folder that this run began to save to, found another one"));
+    CHECK(mentions(refusal([&] { home.publish(1, 0); }), "c: expected the folder that this run began to save to, found another one"));
+    CHECK(fs::is_empty(folder / "c"));
 }
 
 TEST_CASE("without `latest` too a checkpoint is not a link out of its folder") {

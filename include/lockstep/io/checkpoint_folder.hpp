@@ -1,6 +1,5 @@
 #pragma once
-// A folder of checkpoints: step-<version> for each, and the file `latest` that names the newest. A checkpoint has its name only when it is
-// complete; until then it is written under a name that begins with a dot.
+// A folder that one run saves its checkpoints to: they get their names, and old ones go.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -8,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>  // renameat2
@@ -16,52 +14,17 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/io/checkpoint_place.hpp"
 #include "lockstep/io/file.hpp"
 
 namespace lockstep::io {
 
 namespace detail {
-
-inline constexpr std::string_view step_prefix = "step-", unfinished_suffix = ".tmp", aside_suffix = ".old.tmp", latest_name = "latest",
-                                  index_name = "index.json";
-
-/// A number that sorts as its name does, with at least so many digits.
-inline std::string numbered(std::uint64_t number, std::size_t least) {
-    std::string const digits = std::to_string(number);
-    return std::string(digits.size() < least ? least - digits.size() : 0, '0') + digits;
-}
-inline std::string                  checkpoint_name(std::uint64_t version) { return std::string(step_prefix) + numbered(version, 10); }
-inline std::optional<std::uint64_t> checkpoint_version(std::string_view name) {
-    if (!name.starts_with(step_prefix)) return std::nullopt;
-    name.remove_prefix(step_prefix.size());
-    std::uint64_t version  = 0;
-    auto const [end, code] = std::from_chars(name.data(), name.data() + name.size(), version);
-    return code == std::errc() && end == name.data() + name.size() ? std::optional(version) : std::nullopt;
-}
-
-/// Versions with a checkpoint in the folder, ascending.
-inline std::vector<std::uint64_t> checkpoint_versions(std::filesystem::path const& folder) {
-    std::vector<std::uint64_t> versions;
-    std::error_code            failed;
-    for (auto at = std::filesystem::directory_iterator(folder, failed); !failed && at != std::filesystem::directory_iterator();
-         at.increment(failed))
-        if (auto const version = checkpoint_version(at->path().filename().string());
-            version && at->path().filename() == checkpoint_name(*version) && std::filesystem::exists(at->path() / index_name, failed))
-            versions.push_back(*version);
-    std::ranges::sort(versions);
-    return versions;
-}
-
-/// Where a complete checkpoint lies for the moment between two renames.
-inline std::filesystem::path aside(std::filesystem::path const& complete) {
-    return complete.parent_path() / ('.' + complete.filename().string() + std::string(aside_suffix));
-}
 
 /// `from` and `to`, a complete checkpoint, change names, where the file system cannot exchange them at once. Killed in between, the next
 /// CheckpointFolder renames `to` back. Otherwise false with `errno`, and nothing has changed.
@@ -114,51 +77,7 @@ private:
     bool                  exchanged_ = false, kept_ = false;
 };
 
-/// The place of something in a directory, unless its name or a link leads out of it.
-inline std::filesystem::path inner_path(std::filesystem::path const& directory, std::string const& name, std::string const& source) {
-    namespace fs = std::filesystem;
-    if (!names_an_entry(name)) input_error(source, ": expected a name in the same directory, found \"", printable(name), '"');
-    std::error_code problem;
-    fs::path const  target = fs::canonical(directory / name, problem);
-    if (problem) input_error(source, ": expected \"", printable(name), "\" beside it: ", problem.message());
-    if (target.parent_path() != fs::canonical(directory))
-        input_error(source, ": expected \"", printable(name), "\" in the same directory, found a link to ", printable(target.string()));
-    return directory / name;
-}
-
-/// A file that must lie where its name says; a link out of there is refused.
-inline std::filesystem::path const& own_file(std::filesystem::path const& path) {
-    std::error_code failed;
-    if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, failed)))
-        static_cast<void>(inner_path(path.parent_path(), path.filename().string(), path.string()));
-    return path;
-}
-
 }  // namespace detail
-
-/// The directory of the newest complete checkpoint in a folder; or the path itself where it is that of a checkpoint.
-inline std::filesystem::path newest_checkpoint(std::filesystem::path const& path) {
-    namespace fs = std::filesystem;
-    std::error_code failed;
-    if (!fs::is_directory(path, failed))
-        input_error(path.string(), ": expected a folder of checkpoints, found ", fs::exists(path, failed) ? "a file" : "nothing");
-    if (fs::exists(path / detail::index_name, failed)) return path;
-    fs::path const latest = path / detail::latest_name;
-    if (fs::exists(fs::symlink_status(latest, failed))) {
-        std::string name = read_text(detail::own_file(latest), 4096);
-        if (name.ends_with('\n')) name.pop_back();
-        bool const moved = detail::checkpoint_version(name) && !fs::exists(path / name, failed) &&  // killed between two renames
-                           fs::exists(detail::aside(path / name) / detail::index_name, failed);
-        fs::path const found = detail::inner_path(path, moved ? detail::aside(path / name).filename().string() : name, latest.string());
-        if (!fs::is_directory(found, failed)) input_error(found.string(), ": expected a directory, found a file");
-        return found;
-    }
-    auto const versions = detail::checkpoint_versions(path);  // a run may have ended between the two names
-    if (versions.empty())
-        input_error(path.string(), ": expected a checkpoint (", detail::index_name, ", or ", detail::latest_name,
-                    " that names one), found none");
-    return detail::inner_path(path, detail::checkpoint_name(versions.back()), path.string());
-}
 
 /// Where one run writes its checkpoints. Used by one rank; the others only learn the paths.
 class CheckpointFolder {
@@ -178,6 +97,7 @@ public:
             if (std::string const name = at->path().filename().string();
                 name.ends_with(detail::unfinished_suffix) && (name.starts_with(".step-") || name.starts_with(".latest.")))
                 stale.push_back(at->path());
+        finish_latest();
         for (auto const& left : stale)
             if (!put_back(left)) std::filesystem::remove_all(left, failed);
         for (std::uint64_t const version : detail::checkpoint_versions(path_))
@@ -199,6 +119,7 @@ public:
 
     /// Makes the empty directory in which a checkpoint is written.
     void begin(std::uint64_t version) const {
+        check_place();
         std::filesystem::path const place = unfinished(version);
         std::error_code             failed;
         std::filesystem::remove_all(place, failed);
@@ -215,6 +136,10 @@ public:
     /// or nothing.
     std::string publish(std::uint64_t version, std::size_t keep) {
         std::filesystem::path const from = unfinished(version), to = complete(version);
+        std::error_code             failed;
+        check_place();
+        if (std::filesystem::exists(to, failed) && !std::filesystem::exists(to / detail::index_name, failed))
+            input_error(to.string(), ": expected a checkpoint, or nothing of this name, found something without ", detail::index_name);
         detail::sync_directory(from);
         auto const    before = latest_text();
         ReplacingFile latest(path_ / detail::latest_name);
@@ -240,12 +165,34 @@ private:
     /// A directory cannot be locked where that needs a descriptor to write with, as on NFS: there a file in it is.
     void lock() {
         lock_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        if (lock_.number() < 0 || ::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0) return;
+        if (lock_.number() < 0) input_error(path_.string(), ": expected a folder that can be read, found: ", detail::system_reason());
+        if (::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0) return;
         if (errno != EWOULDBLOCK) {
             lock_ = detail::Descriptor(::open((path_ / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
             if (lock_.number() < 0 || ::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
         }
         input_error(path_.string(), ": expected a folder of this run alone, found that another one saves there");
+    }
+
+    void finish_latest() const {
+        auto const latest = latest_text();
+        if (!latest) return;
+        std::string const name = latest->substr(0, latest->find('\n'));
+        if (!detail::checkpoint_version(name)) return;
+        std::error_code failed;
+        if (auto const pending = detail::pending_latest(path_, path_ / name))
+            std::filesystem::rename(pending->text, path_ / detail::latest_name, failed);
+    }
+
+    /// Who moves the folder away moves its lock, too: another run may save to one of the same name by now.
+    void check_place() const {
+        struct ::stat locked {
+        }, there{};
+        if (::fstat(lock_.number(), &locked) != 0) return;
+        std::filesystem::path const place = S_ISDIR(locked.st_mode) ? path_ : path_ / ".lock";
+        if (::stat(place.c_str(), &there) != 0) return;  // who writes there will say so
+        if (there.st_dev != locked.st_dev || there.st_ino != locked.st_ino)
+            input_error(path_.string(), ": expected the folder that this run began to save to, found another one in its place");
     }
 
     /// Whether this is a checkpoint that was set aside and is missing.

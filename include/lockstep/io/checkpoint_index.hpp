@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/core/range.hpp"
 #include "lockstep/io/checkpoint_facts.hpp"
 #include "lockstep/io/json.hpp"
 #include "lockstep/io/safetensors_header.hpp"  // tensor_bytes, shown
 #include "lockstep/kernel/mixed_sum.hpp"
-#include "lockstep/state/unit.hpp"  // Range
 
 namespace lockstep::io {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/io/checkpoint_folder.hpp"
 #include "lockstep/io/checkpoint_index.hpp"
+#include "lockstep/io/checkpoint_place.hpp"
 #include "lockstep/io/safetensors.hpp"
 #include "lockstep/kernel/mixed_sum.hpp"
 #include "lockstep/tensor/booked_memory.hpp"
@@ -24,16 +24,6 @@ struct ExpectedTensor {
     Dtype                      dtype = Dtype::f32;
     std::vector<std::uint64_t> shape;
 };
-
-/// Of which run a checkpoint is; "" where it does not say so or cannot be read.
-inline std::string run_of(std::filesystem::path const& checkpoint) {
-    std::filesystem::path const place = checkpoint / detail::index_name;
-    try {
-        return parse_run(read_text(detail::own_file(place), checkpoint_index_limit), place.string());
-    } catch (Error const&) {
-        return "";
-    }
-}
 
 class CheckpointReader {
 public:

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/io/checkpoint_folder.hpp"
 #include "lockstep/io/checkpoint_index.hpp"
+#include "lockstep/io/checkpoint_place.hpp"
 #include "lockstep/io/safetensors_writer.hpp"
 #include "lockstep/kernel/mixed_sum.hpp"
 
@@ -54,7 +54,7 @@ inline TensorPlan plan_of(CheckpointPiece const& piece, bool only) {
 inline void write_checkpoint_shard(std::filesystem::path const& directory, std::size_t rank, std::size_t ranks,
                                    std::span<CheckpointPiece const> pieces, std::span<std::byte const> copy,
                                    std::stop_token const& stop = {}) {
-    constexpr std::size_t   in_cache = checksum_elements / 16;  // elements that are summed and copied while they are
+    constexpr std::size_t   together = checksum_elements / 16;  // elements that stay in a cache from their sum to their copy
     std::string const       file     = detail::shard_name(rank, ranks);
     std::vector<TensorPlan> plans;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -70,9 +70,9 @@ inline void write_checkpoint_shard(std::filesystem::path const& directory, std::
         CheckpointPiece const& piece = pieces[index.at(place.name)];
         StoredPiece            written{file, place.name, piece.range, {}};
         std::size_t const      width = bytes(piece.dtype);
-        for (std::size_t done = 0; done < piece.range.size(); done += in_cache) {
+        for (std::size_t done = 0; done < piece.range.size(); done += together) {
             if (stop.stop_requested()) return;
-            std::size_t const count = std::min(in_cache, piece.range.size() - done);
+            std::size_t const count = std::min(together, piece.range.size() - done);
             auto const        part  = copy.subspan(piece.offset + done * width, count * width);
             if (done % checksum_elements == 0) written.checksums.push_back(0);
             written.checksums.back() += kernel::mixed_sum(width, part, piece.range.begin + done);

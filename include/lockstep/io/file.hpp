@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -167,6 +168,7 @@ public:
         if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular &&
             kind != std::filesystem::file_type::none)
             input_error(name(), ": cannot be written: it exists and is not a regular file");
+        if (kind == std::filesystem::file_type::regular && ::access(path_.c_str(), W_OK) != 0) fail("cannot be written");
         detail::remove_left_over(path_);
         static std::atomic<unsigned> count{0};
         for (int attempt = 0; attempt < 100 && descriptor_.number() < 0; ++attempt) {
@@ -181,7 +183,10 @@ public:
         ::flock(descriptor_.number(), LOCK_EX | LOCK_NB);  // where there are locks; see remove_left_over
         if (cache == PageCache::used) return;
         direct_ = detail::Descriptor(::open(temporary_.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW));
-        if (direct_.number() >= 0) gathered_.emplace();
+        try {
+            if (direct_.number() >= 0) gathered_.emplace();
+        } catch (std::bad_alloc const&) {  // the cache needs no memory of this process
+        }
     }
     ReplacingFile(ReplacingFile&& other) noexcept
         : path_(std::move(other.path_)),
@@ -237,8 +242,9 @@ private:
             int const       number = (direct ? direct_ : descriptor_).number();
             ::ssize_t const count  = ::pwrite(number, bytes.data(), bytes.size(), static_cast<::off_t>(offset));
             if (count < 0 && errno == EINTR) continue;
-            if (count < 0 && direct && errno == EINVAL) return put(offset, bytes);
-            if (count < 0) fail("writing failed");
+            if (count <= 0 && direct) return put(offset, bytes);  // whatever it is, the cache may take them, or says what is wrong
+            if (count == 0) errno = EIO;
+            if (count <= 0) fail("writing failed");
             bytes = bytes.subspan(static_cast<std::size_t>(count));
             offset += static_cast<std::uint64_t>(count);
         }

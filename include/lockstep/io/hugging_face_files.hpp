@@ -22,22 +22,26 @@ struct TensorSource {
     std::size_t tensor = 0;  // of file.tensors()
 };
 
+/// A file of a model's folder; a link out of it is refused. Hub caches keep their blobs beside the snapshots: those are inside. `what`
+/// begins the message.
+inline std::filesystem::path const& model_file(std::filesystem::path const& file, std::string const& what) {
+    namespace fs = std::filesystem;
+    std::error_code problem;
+    fs::path const  target = fs::canonical(file, problem);
+    fs::path const  home   = problem ? fs::path() : fs::canonical(file.has_parent_path() ? file.parent_path() : ".", problem);
+    if (problem) input_error(what, ": expected a file that can be read, found: ", problem.message());
+    bool const cache = home.parent_path().filename() == "snapshots" && target.parent_path() == home.parent_path().parent_path() / "blobs";
+    if (target.parent_path() != home && !cache) input_error(what, ": expected in the same directory, found a link to ", target.string());
+    return file;
+}
+
 namespace detail {
 
-/// A shard's place, unless its name or a link leads out of the directory. Hub caches keep their blobs beside the snapshots: those are
-/// inside.
+/// A shard's place, unless its name or a link leads out of the directory.
 inline std::filesystem::path shard_path(std::filesystem::path const& directory, std::string const& shard, std::string const& index) {
-    namespace fs = std::filesystem;
     if (!names_an_entry(shard))
         input_error(index, ": \"weight_map\" must hold names of files in the same directory, found \"", printable(shard), '"');
-    std::error_code problem;
-    fs::path const  target = fs::canonical(directory / shard, problem);
-    if (problem) input_error(index, ": shard \"", printable(shard), "\" expected beside the index: ", problem.message());
-    fs::path const home = fs::canonical(directory);
-    bool const cache = home.parent_path().filename() == "snapshots" && target.parent_path() == home.parent_path().parent_path() / "blobs";
-    if (target.parent_path() != home && !cache)
-        input_error(index, ": shard \"", printable(shard), "\" expected in the same directory, found a link to ", target.string());
-    return directory / shard;
+    return model_file(directory / shard, sentence(index, ": shard \"", printable(shard), '"'));
 }
 
 }  // namespace detail
@@ -55,9 +59,9 @@ public:
         }
         fs::path const whole = path / "model.safetensors", index = path / "model.safetensors.index.json";
         if (fs::exists(fs::symlink_status(whole, ignored)))
-            add_all(whole);
+            add_all(model_file(whole, whole.string()));
         else if (fs::exists(fs::symlink_status(index, ignored)))
-            add_shards(path, index);
+            add_shards(path, model_file(index, index.string()));
         else
             input_error(name_, ": expected model.safetensors or model.safetensors.index.json, found neither");
     }
