@@ -8,14 +8,15 @@
 #include <exception>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <system_error>
 
+#include "last_events.hpp"
 #include "lockstep/comm/environment.hpp"
 #include "lockstep/core/escape.hpp"
 #include "lockstep/kernel/isa.hpp"
 #include "lockstep/plan/flops.hpp"
-#include "lockstep/report/last_events.hpp"
 #include "lockstep/report/machine.hpp"
 #include "lockstep/runtime/cores.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -92,33 +93,6 @@ void check_memory(Settings const& s, double ranks, double here) {
     }
 }
 
-/// Beside the metrics, for whoever asks why a rank came no further.
-std::filesystem::path last_events_file(Settings const& settings, int rank) {
-    return settings.metrics + ".rank" + std::to_string(rank) + ".events.jsonl";
-}
-
-/// Those of an earlier run tell why it ended: they get another name.
-void keep_last_events(Settings const& settings, int rank, int ranks) {
-    auto const renamed = [&](int of) {
-        std::filesystem::path const events = last_events_file(settings, of);
-        std::error_code             failed;
-        std::filesystem::rename(events, events.string() + ".old", failed);
-        return !failed;
-    };
-    renamed(rank);
-    if (rank == 0)
-        while (renamed(ranks)) ++ranks;  // of a run that had more
-}
-
-void leave_last_events(Settings const& settings, int rank) {
-    if (settings.metrics.empty()) return;
-    try {
-        lockstep::report::write_last_events(last_events_file(settings, rank));
-    } catch (std::exception const& error) {
-        std::fprintf(stderr, "rank %d: %s\n", rank, lockstep::escaped(error.what()).c_str());
-    }
-}
-
 MakeTrainer* maker(Precision precision) {
     switch (precision) {
         case Precision::fp32:
@@ -138,6 +112,7 @@ int main(int argc, char** argv) try {
     catch_stop_signals();
     static_cast<void>(lockstep::kernel::isa());  // asks for the tile unit before somebody installs a small signal stack
     Settings                    settings;
+    std::optional<LastEvents>   events;
     lockstep::Failure const     wrong_flags = lockstep::Failure::of([&] { settings = parse(argc, argv); });
     lockstep::comm::Environment mpi(argc, argv, settings.parallel.timeout);
     return mpi.run([&] {
@@ -156,18 +131,14 @@ int main(int argc, char** argv) try {
             complete(settings, world);
             int const here = world.node().size();
             lockstep::together(world, [&] { check_memory(settings, world.size(), here); });
-            if (!settings.metrics.empty()) keep_last_events(settings, world.rank(), world.size());
-            bool left      = false;  // last events
-            mpi.last_words = [&, rank = world.rank()] {
-                leave_last_events(settings, rank);
-                left = true;
-            };
-            mpi.farewell = std::chrono::seconds(4);
-            mpi.silence  = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
+            events.emplace(settings, world);
+            mpi.last_words = [&] { events->leave(); };
+            mpi.farewell   = std::chrono::seconds(4);
+            mpi.silence    = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::max(2.0, settings.parallel.timeout)));
             try {
-                code = run(settings, world, maker(settings.precision));
+                code = run(settings, world, maker(settings.precision), *events);
             } catch (lockstep::Error const& error) {
-                if (error.fault() == lockstep::Fault::peer && !left) leave_last_events(settings, world.rank());
+                if (error.fault() == lockstep::Fault::peer) events->leave();
                 throw;
             }
         }

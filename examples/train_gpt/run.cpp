@@ -195,7 +195,7 @@ std::optional<double> evaluate(AnyTrainer& trainer, ls::comm::Communicator const
     std::array<std::int64_t, ls::ExactSum::words + 1> words{};
     for (std::size_t i = 0; i < windows.batches(); ++i) {
         ls::data::Batch const* batch = nullptr;
-        ls::together(world, [&] { batch = &windows[i]; });  // from a file that somebody may change
+        ls::together_at_length(world, [&] { batch = &windows[i]; });  // from a file that somebody may change
         Evaluated const part = trainer.evaluate(*batch);
         loss += part.loss;
         words.back() += static_cast<std::int64_t>(part.valid_tokens);
@@ -235,7 +235,7 @@ void saving_before_errors(Saving& saving, ls::io::RunPosition const& position, B
 
 }  // namespace
 
-int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrainer* make_trainer) {
+int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrainer* make_trainer, LastEvents& events) {
     using Clock            = std::chrono::steady_clock;
     std::size_t const rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
 
@@ -252,7 +252,8 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
     ls::agree(world, data_checksum, ls::sentence("bytes of --data ", data.train.name()));
     ls::agree(world, held_out_checksum, "bytes that are held out");
     if (!settings.init.empty() && settings.resume.empty())
-        ls::together(world, [&] { ls::io::check_layers(settings.init, settings.sizes); });  // a model of many would be made in vain
+        ls::together_at_length(world,
+                               [&] { ls::io::check_layers(settings.init, settings.sizes); });  // a model of many would be made in vain
     std::optional<ls::data::EvaluationWindows> windows;
     if (data.held_out)
         windows.emplace(*data.held_out, ls::data::WindowOptions{.sequence     = settings.sequence,
@@ -282,7 +283,8 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
     Saving              saving(settings, trainer, configuration, resumed.run);
 
     Processor const processor = measure_processor(world, settings.threads, settings.precision);
-    ls::on_first_rank(world, [&] { places.emplace(open_places(settings)); });
+    ls::on_first_rank_at_length(world, [&] { places.emplace(open_places(settings)); });
+    events.keep_earlier();
     std::ostream          silent(nullptr);
     ls::report::Terminal  terminal(rank == 0 ? std::cout : silent, trainer.version(), settings.steps, ls::report::standard_screen());
     Observed              observed(settings, world, trainer.units());
@@ -317,14 +319,25 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
     double const           flops   = ls::plan::flops_per_token(settings.sizes, settings.sequence);
     ls::data::Batch const* batch   = nullptr;
     double                 fetched = 0;  // how long that took
-    auto const             ms_of   = [](auto time) { return std::chrono::duration<double, std::milli>(time).count(); };
-    auto const             fetch   = [&] {  // the batch of the next step, from a file that somebody may change
-        ls::observe::Span const wait(ls::observe::Event::batch_wait);
-        auto const              start = Clock::now();
-        if (trainer.version() < settings.steps) batch = &stream.next();
-        fetched = ms_of(Clock::now() - start);
+    // no longer than the others wait for this rank in a collective
+    auto const patience =
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(1.0, settings.parallel.timeout / 4)));
+    auto const ms_of = [](auto time) { return std::chrono::duration<double, std::milli>(time).count(); };
+    auto const fetch = [&] {  // the batch of the next step, from a file that somebody may change, and that may be slow
+        auto const start = Clock::now();
+        auto       there = start;
+        ls::meet_until(world, [&] {
+            ls::observe::Span const wait(ls::observe::Event::batch_wait);
+            bool const              ready = trainer.version() >= settings.steps || stream.ready(patience);
+            if (ready && there == start) there = Clock::now();
+            return ready;
+        });
+        fetched = ms_of(there - start);
+        ls::together(world, [&] {
+            if (trainer.version() < settings.steps) batch = &stream.next();
+        });
     };
-    ls::together(world, fetch);
+    fetch();
     double        waited  = 0;  // for the batches of other ranks
     int           stopped = common_signal(world);
     ls::NonFinite first_seen;  // of the steps that were skipped in a row
@@ -349,7 +362,7 @@ int run(Settings const& settings, ls::comm::Communicator const& world, MakeTrain
             if (evaluates && !position.evaluation_due) terminal.evaluation(result.version, line.val_loss);
             if (places && places->metrics && !lost.written([&] { places->metrics->write(line); })) places->metrics.reset();
             auto const before = Clock::now();
-            ls::together(world, fetch);
+            fetch();
             waited = std::max(0.0, ms_of(Clock::now() - before) - fetched);
             if (result.applied && result.version % settings.check_replicas == 0) trainer.check_replicas();
             if (position.skipped_in_a_row >= settings.max_skips)

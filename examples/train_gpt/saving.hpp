@@ -42,8 +42,8 @@ public:
     /// Between two parts of what lasts long: takes a save that is under way further. Collective.
     void go_on();
 
-    /// Saves where the run ends, unless that is done, and waits until it is written. False where it could not be, or where weights are no
-    /// finite numbers: then standard error has been told. Collective.
+    /// Saves where the run ends, unless that is done, and waits until it is written. False where it could not be, which standard error has
+    /// been told, or where weights are no finite numbers, which the run ends with. Collective.
     bool finish(lockstep::io::RunPosition position);
 
 private:

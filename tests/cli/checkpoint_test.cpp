@@ -143,6 +143,18 @@ TEST_CASE("what the flags change after a resume is said") {
     CHECK(count(same.out, "resumed from version 2 of " + place.saved) == 1);
 }
 
+TEST_CASE("a checkpoint of a model that computes something else is refused, whatever its shapes") {
+    CheckpointPlace const place;
+    run_well(1, place.steps(2) + Words{"--save", place.saved});
+    Words       other   = place.steps(3);
+    auto const  heads   = std::find(other.begin(), other.end(), "--heads") + 1;
+    std::string was     = *heads;
+    *heads              = "1";
+    Ended const refused = run(2, other + Words{"--resume", place.saved});
+    CHECK(refused.code == 2);
+    CHECK_MESSAGE(count(refused.err, "index.json: expected a model with heads 1, found " + was) == 1, refused.err);
+}
+
 /// How often each of them is killed; LOCKSTEP_KILLS=16 makes it a long test, of all strategies on 1, 2 and 4 ranks.
 int kills() {
     char const* const wanted = std::getenv("LOCKSTEP_KILLS");

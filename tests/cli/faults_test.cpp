@@ -153,6 +153,8 @@ TEST_CASE("a job that is suspended as a whole for longer than the timeout goes o
 TEST_CASE("what a rank did last before an earlier end is kept when the run is started again") {
     CheckpointPlace const place;
     for (char const* rank : {".rank1", ".rank2", ".rank3"}) std::ofstream(place.metrics + rank + ".events.jsonl") << "why it ended\n";
+    CHECK(run(2, place.steps(2) + Words{"--metrics", place.metrics, "--resume", place.folder / "absent"}).code == 2);
+    CHECK(read_all(place.metrics + ".rank1.events.jsonl") == "why it ended\n");  // nothing was begun
     run_well(2, place.steps(2) + Words{"--metrics", place.metrics});
     CHECK_FALSE(fs::exists(place.metrics + ".rank1.events.jsonl"));
     CHECK(read_all(place.metrics + ".rank1.events.jsonl.old") == "why it ended\n");

@@ -11,7 +11,7 @@ namespace train_gpt {
 Settings parse(int, char const* const*) { return {}; }
 void     catch_stop_signals() {}
 void     report_lost_output() {}
-int      run(Settings const&, lockstep::comm::Communicator const&, MakeTrainer*) { return 0; }
+int      run(Settings const&, lockstep::comm::Communicator const&, MakeTrainer*, LastEvents&) { return 0; }
 
 std::unique_ptr<AnyTrainer> make_fp32_trainer(Settings const&, lockstep::comm::Communicator const&) { return nullptr; }
 std::unique_ptr<AnyTrainer> make_bf16_trainer(Settings const&, lockstep::comm::Communicator const&) { return nullptr; }

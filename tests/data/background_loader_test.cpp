@@ -70,6 +70,26 @@ TEST_CASE("a wait for a slow thread is measured") {
     CHECK(loader.last_wait() <= outside);
 }
 
+TEST_CASE("a loader says whether the next item is there, and waits for it no longer than it may") {
+    std::atomic<std::uint64_t> allowed{1};
+    auto const                 fill = [&allowed](std::uint64_t& slot, std::uint64_t index) {
+        await(allowed, index + 1);
+        if (index == 2) throw std::runtime_error("no more");
+        slot = index;
+    };
+    BackgroundLoader<std::uint64_t, decltype(fill)> loader({0, 0}, fill, 0);
+    CHECK(loader.ready(std::chrono::seconds(60)));
+    CHECK(loader.next() == 0);
+    CHECK_FALSE(loader.ready(std::chrono::milliseconds(20)));
+    allowed = 2;
+    CHECK(loader.ready(std::chrono::seconds(60)));
+    CHECK(loader.next() == 1);
+    CHECK_FALSE(loader.ready({}));
+    allowed = 3;
+    CHECK(loader.ready(std::chrono::seconds(60)));  // the error is there
+    CHECK_THROWS_WITH_AS(loader.next(), "no more", std::runtime_error);
+}
+
 TEST_CASE("a loader can go at any moment") {
     auto const fill = [](int& slot, std::uint64_t index) { slot = static_cast<int>(index); };
     for (int taken = 0; taken < 200; ++taken) {

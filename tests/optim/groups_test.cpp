@@ -24,6 +24,14 @@ TEST_CASE("TRAPS 19: without rules, tensors of two or more dimensions decay and 
     CHECK(groups.of(named("ln_f.weight", 1)).learning_rate == 1);
 }
 
+TEST_CASE("a rule that matches no parameter is an error that names it") {
+    std::vector<state::Unit> units(1);
+    units[0].parameters = {named("wte", 2), named("ln_f.bias", 1)};
+    CHECK_NOTHROW(ParameterGroups{{{.name_contains = "wte"}, {.dimensions = 1}}}.check(units));
+    CHECK_THROWS_WITH_AS((ParameterGroups{{{.name_contains = "wte"}, {.name_contains = "tokn", .dimensions = 2}}}.check(units)),
+                         "parameter groups: a rule for names that contain \"tokn\" and 2 dimensions matches no parameter", Error);
+}
+
 TEST_CASE("a rule matches by a part of the name and by dimensions, and the last one that speaks wins") {
     ParameterGroups const groups{{
         {.dimensions = 1, .learning_rate = 2.0},

@@ -137,9 +137,20 @@ TEST_CASE("a new run starts the file again, a resumed one appends, also after a 
     std::ofstream(file.path, std::ios::app) << R"({"step": 4, "lo)";
     MetricsFile(file.path, FileMode::append).write({.step = 4});
     auto const lines = file.lines();
-    REQUIRE(lines.size() == 4);
-    CHECK(ordered_json::parse(lines[0])["step"] == 2);
-    CHECK(ordered_json::parse(lines[3])["step"] == 4);
+    REQUIRE(lines.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) CHECK(ordered_json::parse(lines[i])["step"] == i + 2);
+    std::ofstream(file.path, std::ios::app) << R"({"step": 5, "mem": {"masters": 1}})";  // whole but for its end
+    MetricsFile(file.path, FileMode::append).write({.step = 6});
+    REQUIRE(file.lines().size() == 5);
+    CHECK(ordered_json::parse(file.lines()[3])["step"] == 5);
+    std::ofstream(file.path) << R"({"step": 1, "mem": {"masters": 1}, )";  // cut at the first line
+    MetricsFile(file.path, FileMode::append).write({.step = 1});
+    CHECK(file.lines().size() == 1);
+    CHECK(ordered_json::parse(file.lines()[0])["step"] == 1);
+    std::ofstream(file.path) << "somebody's {text";
+    MetricsFile(file.path, FileMode::append).write({.step = 1});
+    CHECK(file.lines()[0] == "somebody's {text");
+    CHECK(file.lines().size() == 2);
     MetricsFile(file.path, FileMode::append).write_resumed(2);
     CHECK(file.lines().back() == R"({"resumed_from": 2})");
     std::filesystem::remove(file.path);

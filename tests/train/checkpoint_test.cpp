@@ -8,12 +8,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "cases.hpp"
 #include "lockstep/io/checkpoint_reader.hpp"
 #include "lockstep/train/checkpoints.hpp"
+#include "lockstep/train/stored_state.hpp"
 #include "run.hpp"
 
 namespace checkpoint_test {
@@ -196,6 +201,9 @@ TEST_CASE("what does not fit, or is damaged, is the same error on all ranks") {
     wider.vocab = 20;
     CHECK(says(refusal(wider, {}), "tensor \"master.wte\": expected shape [20,12], found [19,12]"));
     CHECK(says(refusal(sizes, {.seed = 5}), "expected the seed of this run, 5, found 1337"));
+    auto one_headed  = sizes;
+    one_headed.heads = one_headed.kv_heads = 1;
+    CHECK(says(refusal(one_headed, {}), "index.json: expected a model with heads 1, found "));
     CHECK(says(raised([&] { scripted_half_state(Strategy::replicated, scripted_sizes(5, 2, 2), world(), {})->resume(saved); }),
                "expected the tensor \"master.w\", not found"));
     world().barrier();
@@ -208,6 +216,22 @@ TEST_CASE("what does not fit, or is damaged, is the same error on all ranks") {
     world().barrier();
     CHECK(says(refusal(sizes, {}), "expected the checksum "));
     remove_folder(saved);
+}
+
+TEST_CASE("masters that are no finite numbers are refused by tensor and element") {
+    using namespace lockstep;
+    std::vector<float> values{1, -2, 3, 4};
+    auto const         refusal = [&](std::string const& name) {
+        StoredPart part;
+        part.name = name;
+        return raised([&] { lockstep::detail::check_master(part, {10, 14}, std::as_bytes(std::span(values)), "index.json"); });
+    };
+    CHECK(refusal("master.wte") == "nothing was raised");
+    values[2] = std::numeric_limits<float>::infinity();
+    CHECK(refusal("master.wte") == "index.json: tensor \"master.wte\": expected finite numbers, found another at element 12");
+    values[1] = std::numeric_limits<float>::quiet_NaN();
+    CHECK(says(refusal("master.wte"), "found another at element 11"));
+    CHECK(refusal("optimizer.1.wte") == "nothing was raised");  // a sum of squares may overflow in a run that goes on
 }
 
 /// Lets this process write no file beyond so many bytes.

@@ -33,6 +33,9 @@ struct Fault {
     void strike(std::string_view at) {
         if (!here || at != where) return;
         here = false;
+        happen();
+    }
+    void happen() const {
         std::this_thread::sleep_for(
             std::chrono::milliseconds(400));  // the others hear that it is here, where an engine's thread tells them
         if (what == "stop") ::raise(SIGSTOP);
@@ -70,7 +73,7 @@ int train(comm::Environment& mpi, std::string_view policy) {
             if (fault.here)
                 std::thread([] {
                     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-                    fault.strike("wait");
+                    fault.happen();
                 }).detach();
         }
         if (fault.here && fault.what == "skip") continue;

@@ -140,6 +140,16 @@ TEST_CASE("the logits of the next token are the same on every strategy and give 
           doctest::Approx(std::log(sum) - static_cast<double>(expected[7])).epsilon(1e-5));
 }
 
+TEST_CASE("options that mean nothing are refused by a sentence that says what was expected") {
+    auto const refused = [](RunOptions const& options, char const* why) {
+        CHECK_THROWS_WITH_AS(gpt2_fp32(Strategy::single, sizes, world(), options), doctest::Contains(why), lockstep::Error);
+    };
+    refused({.max_norm = -1}, "max_norm must be at least 0, which clips never, found -1");
+    refused({.threads = -3}, "threads must be at least 0, which takes this rank's share of the cores, found -3");
+    refused({.loss_scale = {.initial = 0}}, "loss_scale must begin above 0");
+    refused({.loss_scale = {.backoff = 2}}, "loss_scale must begin above 0");
+}
+
 TEST_CASE("a batch that does not fit is refused by a sentence that says what was expected") {
     auto const run   = gpt2_fp32(Strategy::single, sizes, world(), {.micro_batch = 2});
     Rows const three = random_rows(3, 5, 11, 1), long_rows = random_rows(2, 6, 11, 1);

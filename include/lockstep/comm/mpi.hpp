@@ -19,6 +19,7 @@
 #include <ranges>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 
@@ -68,10 +69,13 @@ private:
 [[noreturn]] inline void abort_job(int code) {
     Silence const silence;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));  // mpiexec forwards what was said before it kills those that forward
-    std::thread([code] {
-        std::this_thread::sleep_for(std::chrono::seconds(1));
-        std::_Exit(code);
-    }).detach();
+    try {
+        std::thread([code] {
+            std::this_thread::sleep_for(std::chrono::seconds(1));
+            std::_Exit(code);
+        }).detach();
+    } catch (std::system_error const&) {  // then the launcher is waited for
+    }
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
 }

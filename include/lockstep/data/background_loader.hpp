@@ -42,6 +42,12 @@ public:
         return slots_[taken_++ % 2];
     }
 
+    /// Whether `next` would not wait, after at most so long.
+    bool ready(std::chrono::nanoseconds within) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, within, [&] { return filled_ > taken_ || failure_; });
+    }
+
     /// How long the last `next` waited.
     std::chrono::nanoseconds last_wait() const noexcept { return wait_; }
 

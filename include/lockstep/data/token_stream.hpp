@@ -63,6 +63,9 @@ public:
         return batch_;
     }
 
+    /// Whether the next batch is there, after at most so long.
+    bool ready(std::chrono::nanoseconds within = {}) { return loader_.ready(within); }
+
     std::uint64_t        step() const noexcept { return step_; }  // of the next batch
     StreamOptions const& options() const noexcept { return options_; }
 

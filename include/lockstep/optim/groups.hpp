@@ -1,10 +1,13 @@
 #pragma once
 // Parameter groups: which parameters decay, and whose learning rate differs.
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "lockstep/core/assertion.hpp"
 #include "lockstep/state/unit.hpp"
 
 namespace lockstep::optim {
@@ -30,6 +33,19 @@ struct Group {
 /// Tensors of two or more dimensions decay, at the schedule's learning rate, unless a rule says otherwise; later rules win.
 struct ParameterGroups {
     std::vector<GroupRule> rules = {};
+
+    /// A rule that no parameter matches was meant for one with another name.
+    void check(std::span<state::Unit const> units) const {
+        for (GroupRule const& rule : rules)
+            require(std::ranges::any_of(units,
+                                        [&](state::Unit const& unit) {
+                                            return std::ranges::any_of(unit.parameters, [&](state::Parameter const& parameter) {
+                                                return rule.matches(parameter);
+                                            });
+                                        }),
+                    "parameter groups: a rule for names that contain \"", rule.name_contains, "\"",
+                    rule.dimensions == 0 ? std::string() : sentence(" and ", rule.dimensions, " dimensions"), " matches no parameter");
+    }
 
     Group of(state::Parameter const& parameter) const noexcept {
         Group group{.decays = parameter.dimensions >= 2};

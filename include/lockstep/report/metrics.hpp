@@ -1,6 +1,7 @@
 #pragma once
 // What is known of a step, and the JSONL file it goes to: one object a step.
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -93,7 +95,7 @@ inline std::string to_json(StepMetrics const& m) {
 
 enum class FileMode { truncate, append };
 
-/// A JSONL file that is whole after every line. Appending (on resume) closes a line that a killed run left open.
+/// A JSONL file that is whole after every line. Appending (on resume) mends a line that a killed run left open.
 class MetricsFile {
 public:
     explicit MetricsFile(std::filesystem::path path, FileMode mode = FileMode::truncate) : path_(std::move(path)) {
@@ -104,11 +106,10 @@ public:
             kind == std::filesystem::file_type::block)
             input_error("metrics file ", path_, ": expected a file, found ",
                         kind == std::filesystem::file_type::block ? "a disk" : "a pipe, which would wait for its reader");
-        bool const open_line = mode == FileMode::append && ends_inside_a_line();
-        errno                = 0;
+        if (mode == FileMode::append) mend();
+        errno = 0;
         out_.open(path_, std::ios::binary | (mode == FileMode::append ? std::ios::app : std::ios::trunc));
         if (!out_) input_error("metrics file ", path_, ": cannot be opened for writing: ", std::generic_category().message(errno));
-        if (open_line) out_ << '\n';
     }
 
     void write(StepMetrics const& step) { write(to_json(step), step.step); }
@@ -131,11 +132,28 @@ private:
                         " cannot be written: ", errno != 0 ? std::generic_category().message(errno) : "the stream failed");
     }
 
-    bool ends_inside_a_line() const {
+    /// A last line without an end gets one, unless it is one of ours that was cut: that goes, as its step is done again.
+    void mend() const {
         std::ifstream in(path_, std::ios::binary | std::ios::ate);
-        if (!in || in.tellg() <= 0) return false;
-        in.seekg(-1, std::ios::end);
-        return in.get() != '\n';
+        std::string   line;
+        auto const    size = static_cast<std::streamoff>(in.tellg());
+        for (std::streamoff at = size - 1; in && at >= 0 && line.size() < 100'000; --at) {
+            in.seekg(at);
+            auto const letter = static_cast<char>(in.get());
+            if (letter == '\n') break;
+            line += letter;
+        }
+        if (line.empty() || !in) return;
+        in.close();
+        std::ranges::reverse(line);
+        auto const begins = [&](std::string_view ours) { return line.starts_with(ours) || ours.starts_with(line); };
+        bool const whole  = std::ranges::count(line, '{') == std::ranges::count(line, '}');
+        if ((begins("{\"step\": ") || begins("{\"resumed_from\": ")) && !whole) {
+            std::error_code failed;
+            std::filesystem::resize_file(path_, static_cast<std::uintmax_t>(size) - line.size(), failed);
+            if (!failed) return;
+        }
+        std::ofstream(path_, std::ios::binary | std::ios::app) << '\n';
     }
 
     std::filesystem::path path_;

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <random>
@@ -15,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/core/escape.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/io/checkpoint_folder.hpp"
-#include "lockstep/io/checkpoint_reader.hpp"
 #include "lockstep/io/checkpoint_writer.hpp"
 #include "lockstep/state/version.hpp"
 #include "lockstep/tensor/booked_memory.hpp"
@@ -66,9 +68,14 @@ public:
     }
     Checkpoints(Checkpoints const&)            = delete;
     Checkpoints& operator=(Checkpoints const&) = delete;
+    /// A save that is under way is lost, which rank 0 says: see `finish`.
     ~Checkpoints() {
         thread_ = {};
-        if (folder_ && state_ != State::idle) folder_->discard(facts_.version);
+        if (!folder_ || state_ == State::idle) return;
+        folder_->discard(facts_.version);
+        if (std::uncaught_exceptions() != 0) return;  // then something else is told
+        std::fprintf(stderr, "%s: version %llu is not saved: the program did not wait for it\n",
+                     escaped(options_.directory.string()).c_str(), static_cast<unsigned long long>(facts_.version));
     }
 
     bool saving() const noexcept { return state_ != State::idle; }
@@ -84,7 +91,7 @@ public:
         facts_       = std::move(facts);
         facts_.run   = options_.run;
         state_       = State::writing;
-        failure_     = agreed(folder_ ? Failure::of([&] { folder_->begin(facts_.version); }) : Failure{}, false);
+        failure_     = agreed(detail::at_length(ranks(), folder_.has_value(), [&] { folder_->begin(facts_.version); }), false);
         if (!failure_.sentence.empty()) return earlier;
         copy();
         start([this, number = static_cast<std::size_t>(ranks().rank()), count = trainer_.ranks()](std::stop_token const& stop) {
@@ -103,10 +110,10 @@ public:
         if (state_ == State::idle) return std::nullopt;
         for (std::uint64_t const done : ranks().gather_values(done_.load() ? 1 : 0))
             if (done == 0) return std::nullopt;
-        thread_            = {};
-        failure_           = agreed(failure_, true);
-        bool const written = std::exchange(state_, State::idle) == State::writing;
-        if (failure_.sentence.empty() && written) {
+        thread_ = {};
+        if (state_ != State::discarding) lost_ = agreed(failure_, true).sentence;
+        State const ended = std::exchange(state_, State::idle);
+        if (lost_.empty() && ended == State::writing) {
             state_ = State::publishing;
             if (ranks().rank() == 0)
                 start([this, count = trainer_.ranks()](std::stop_token const&) {
@@ -115,8 +122,12 @@ public:
                 });
             return std::nullopt;
         }
-        if (folder_ && !failure_.sentence.empty()) folder_->discard(facts_.version);
-        SaveResult result{facts_.version, {}, std::exchange(failure_, {}).sentence, std::exchange(remains_, {})};
+        if (!lost_.empty() && ended != State::discarding) {
+            state_ = State::discarding;
+            if (ranks().rank() == 0) start([this](std::stop_token const&) { folder_->discard(facts_.version); });
+            return std::nullopt;
+        }
+        SaveResult result{facts_.version, {}, std::exchange(lost_, {}), std::exchange(remains_, {})};
         if (result.failure.empty()) result.place = options_.directory / io::detail::checkpoint_name(facts_.version);
         return result;
     }
@@ -124,12 +135,12 @@ public:
     /// Waits until nothing is under way. Collective.
     std::optional<SaveResult> finish() {
         std::optional<SaveResult> result;
-        while (saving() && !(result = advance())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        while (saving() && !(result = advance())) meet_until(ranks(), [&] { return done_.load(); });
         return result;
     }
 
 private:
-    enum class State { idle, writing, publishing };
+    enum class State { idle, writing, publishing, discarding };
 
     decltype(auto) ranks() { return trainer_.strategy(); }
 
@@ -179,7 +190,8 @@ private:
     tensor::BookedBlock                 copy_;
     io::CheckpointFacts                 facts_;  // of the save that is under way
     State                               state_ = State::idle;
-    Failure                             failure_;
+    Failure                             failure_;  // of this rank's thread
+    std::string                         lost_;     // why the save is not complete, on all ranks
     std::string                         remains_;
     std::atomic<bool>                   done_{true};
     std::jthread                        thread_;  // last: stopped and joined before what it uses goes

@@ -36,6 +36,7 @@ public:
 
     Masters(std::span<state::Unit const> units, std::vector<Owned> owned, optim::ParameterGroups const& groups)
         : units_(units), owned_(std::move(owned)) {
+        groups.check(units);
         std::size_t count = 0;
         for (Owned const& part : owned_) count += part.range.size();
         if constexpr (!shared_with_weights) masters_ = {count, observe::Category::masters};

@@ -2,6 +2,7 @@
 // From the buffers of a trainer to the row-major tensors of a checkpoint, and back. No type of a policy is left here.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -47,6 +48,26 @@ void move_in(StoredPart const& part, Range elements, std::byte const* in) {
     state::for_each_run(*part.parameter, elements, [&](std::size_t element, std::size_t place, std::size_t count, std::size_t stride) {
         scatter<Width>(part.held + (place - part.range.begin) * Width, in + (element - elements.begin) * Width, count, stride);
     });
+}
+
+/// The first element that is no finite number, counted from the first, or their number.
+template <class T>
+std::size_t first_not_finite(std::span<std::byte const> elements) {
+    std::size_t const count = elements.size() / sizeof(T);
+    for (std::size_t i = 0; i < count; ++i) {
+        T value;
+        std::memcpy(&value, elements.data() + i * sizeof(T), sizeof(T));
+        if (!std::isfinite(value)) return i;
+    }
+    return count;
+}
+
+/// A master that is no finite number would end the run, later and with less to say.
+inline void check_master(StoredPart const& part, Range elements, std::span<std::byte const> bytes, std::string const& source) {
+    if (!part.name.starts_with("master.") || (part.dtype != io::Dtype::f32 && part.dtype != io::Dtype::f64)) return;
+    std::size_t const first = part.dtype == io::Dtype::f32 ? first_not_finite<float>(bytes) : first_not_finite<double>(bytes);
+    if (first < elements.size())
+        input_error(source, ": tensor \"", part.name, "\": expected finite numbers, found another at element ", elements.begin + first);
 }
 
 /// Calls body(std::integral_constant<std::size_t, width>) for the width of a dtype of state.
@@ -99,6 +120,7 @@ inline void read_state(std::span<StoredPart const> parts, io::CheckpointReader& 
         detail::with_width(part.dtype, [&](auto width) {
             auto const wanted = state::row_major_ranges(*part.parameter, part.range);
             checkpoint.read(part.name, wanted, [&](Range elements, std::span<std::byte const> bytes) {
+                detail::check_master(part, elements, bytes, checkpoint.name());
                 detail::move_in<width()>(part, elements, bytes.data());
             });
         });

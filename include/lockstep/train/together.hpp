@@ -88,11 +88,28 @@ void on_first_rank(Ranks& ranks, Body&& body) {
     share_failure(ranks, ranks.rank() == 0 ? Failure::of(body) : Failure{}, false);
 }
 
+/// The ranks meet again and again until all are `done()` with files. Who is not after a minute is told of. Collective.
+template <shows_words Ranks, class Done>
+void meet_until(Ranks& ranks, Done const& done) {
+    auto const begin = std::chrono::steady_clock::now();
+    bool       told  = false;
+    for (std::chrono::microseconds pause{50};; pause = std::min(2 * pause, std::chrono::microseconds(50'000))) {
+        std::vector<std::uint64_t> const words = ranks.gather_values(done() ? 1 : 0);
+        auto const                       slow  = std::ranges::find(words, std::uint64_t{0});
+        if (slow == words.end()) return;
+        if (ranks.rank() == 0 && !told && std::chrono::steady_clock::now() - begin > std::chrono::minutes(1)) {
+            told = true;
+            std::fprintf(stderr, "rank %td is still at work on files after a minute: all ranks wait for it\n", slow - words.begin());
+        }
+        std::this_thread::sleep_for(pause);
+    }
+}
+
 namespace detail {
 
-/// Runs `body` in a thread of its own, if at all; meanwhile the ranks meet again and again. Collective.
+/// Runs `body` in a thread of its own, if at all; meanwhile the ranks meet. Collective.
 template <shows_words Ranks, class Body>
-Failure at_length(Ranks& ranks, bool here, Body& body) {
+Failure at_length(Ranks& ranks, bool here, Body&& body) {
     Failure           failure;
     std::atomic<bool> done{!here};
     std::jthread      thread;
@@ -105,18 +122,7 @@ Failure at_length(Ranks& ranks, bool here, Body& body) {
     } catch (std::system_error const&) {  // no other thread is to be had: the ranks wait as long as they may
         work();
     }
-    auto const begin = std::chrono::steady_clock::now();
-    bool       told  = false;
-    for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
-        std::vector<std::uint64_t> const words = ranks.gather_values(done ? 1 : 0);
-        auto const                       slow  = std::ranges::find(words, std::uint64_t{0});
-        if (slow == words.end()) break;
-        if (ranks.rank() == 0 && !told && std::chrono::steady_clock::now() - begin > std::chrono::minutes(1)) {
-            told = true;
-            std::fprintf(stderr, "rank %td is still at work on files after a minute: all ranks wait for it\n", slow - words.begin());
-        }
-        std::this_thread::sleep_for(pause);
-    }
+    meet_until(ranks, [&] { return done.load(); });
     if (thread.joinable()) thread.join();
     return failure;
 }

@@ -52,6 +52,8 @@ public:
     using MasterCopy    = Masters<Precision, Optimizer, Storage>;
     using Scaling       = typename Precision::scaling;
 
+    /// Initial weights, from the seed, at version 0. Sizes, options and optimizer must be the same on all ranks: otherwise all of them
+    /// raise an input error that names what differs. Collective.
     Trainer(state::ModelSizes const& sizes, Optimizer optimizer, Communicator const& communicator, TrainerOptions const& options = {})
         : options_(completed<Compute>(options)),
           model_(sizes, options_.model),
@@ -229,8 +231,9 @@ private:
     }
 
     void check(data::Batch const& batch) const {
-        require(batch.sequences > 0 && batch.sequences % passes_.micro_batch(batch) == 0, "Trainer: a step brings ", batch.sequences,
-                " sequences to rank ", rank(), ", expected a multiple of the micro-batch ", passes_.micro_batch(batch));
+        require(batch.sequences > 0, "Trainer: a step brings no sequences to rank ", rank(), ", expected at least 1");
+        require(batch.sequences % passes_.micro_batch(batch) == 0, "Trainer: a step brings ", batch.sequences, " sequences to rank ",
+                rank(), ", expected a multiple of the micro-batch ", passes_.micro_batch(batch));
         require(batch.length > 0 && batch.length <= model_.sizes().sequence, "Trainer: sequences have ", batch.length,
                 " tokens, the model takes 1 to ", model_.sizes().sequence);
         require(batch.tokens.size() == batch.sequences * batch.length && batch.labels.size() == batch.tokens.size(), "Trainer: a batch of ",

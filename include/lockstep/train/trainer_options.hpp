@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lockstep/core/assertion.hpp"
 #include "lockstep/kernel/weight_copies.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/optim/groups.hpp"
@@ -24,9 +25,16 @@ struct TrainerOptions {
     optim::LossScaling     loss_scale   = {};
 };
 
-/// With what the compute type and other options decide where nothing was said.
+/// With what the compute type and other options decide where nothing was said. Numbers that mean nothing are errors.
 template <class Compute>
 TrainerOptions completed(TrainerOptions options) {
+    require(options.max_norm >= 0, "Trainer: max_norm must be at least 0, which clips never, found ", options.max_norm);
+    require(options.threads >= 0, "Trainer: threads must be at least 0, which takes this rank's share of the cores, found ",
+            options.threads);
+    optim::LossScaling const& scale = options.loss_scale;
+    require(scale.initial > 0 && scale.growth >= 1 && scale.backoff > 0 && scale.backoff <= 1 && scale.interval > 0,
+            "Trainer: loss_scale must begin above 0, grow by 1 or more, back off to at most 1 and above 0, after 1 step or more, found ",
+            scale.initial, ", ", scale.growth, ", ", scale.backoff, ", ", scale.interval);
     if (!options.model.layout) options.model.layout = kernel::weight_layout<Compute>();
     if (options.reproducible && !options.strategy.accumulate) options.strategy.accumulate = parallel::Accumulate::local;
     return options;
