@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
     fault.what            = wanted.substr(0, cut);
     fault.where           = cut == std::string::npos ? "" : wanted.substr(cut + 1);
     comm::Environment mpi{argc, argv};
-    mpi.patience = std::chrono::milliseconds(700);
+    mpi.patience = std::chrono::milliseconds(1500);  // beside other tests all must come to their report
     mpi.absence  = std::chrono::milliseconds(1000);
     return mpi.run(
         [&] { return strategy == "sharded" ? train<parallel::Sharded<>>(mpi, policy) : train<parallel::Replicated<>>(mpi, policy); });
