@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <string>
-#include <system_error>
 
 #include "last_events.hpp"
 #include "lockstep/comm/environment.hpp"

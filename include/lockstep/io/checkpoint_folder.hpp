@@ -186,8 +186,8 @@ private:
 
     /// Who moves the folder away moves its lock, too: another run may save to one of the same name by now.
     void check_place() const {
-        struct ::stat locked {
-        }, there{};
+        struct ::stat locked {};
+        struct ::stat there {};
         if (::fstat(lock_.number(), &locked) != 0) return;
         std::filesystem::path const place = S_ISDIR(locked.st_mode) ? path_ : path_ / ".lock";
         if (::stat(place.c_str(), &there) != 0) return;  // who writes there will say so
