@@ -173,7 +173,8 @@ std::vector<Way> killed_ways() {
 void check_loads(std::string const& saved) {
     namespace io = lockstep::io;
     io::CheckpointReader reader(saved);
-    for (auto const& [name, tensor] : nlohmann::json::parse(read_all(reader.name())).at("tensors").items()) {
+    auto const           index = nlohmann::json::parse(read_all(reader.name()));
+    for (auto const& [name, tensor] : index.at("tensors").items()) {
         std::size_t elements = 1, read = 0;
         for (auto const& extent : tensor.at("shape")) elements *= extent.get<std::size_t>();
         lockstep::Range const whole{0, elements};
